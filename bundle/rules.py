@@ -1,0 +1,208 @@
+"""What may stand in each field of each record, once for the writer (records) and for the reader (decoded JSON)."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .canonical import value_faults
+from .conditions import OPERATORS, Condition
+from .faults import Fault, did_you_mean
+from .records import ARGUMENT_KINDS, BACKENDS, KernelArgument, Manifest, Row, TargetRecord, VariantRecord
+
+# `Kernels.select(family, force_row=..., **request)`: a request field of these names could never be given.
+RESERVED_FIELDS = ("force_row", "forbid_rows")
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,127}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+Check = tuple[Callable[[Any], bool], str]
+
+
+def _is_int(value: Any, least: int, most: int) -> bool:
+    return type(value) is int and least <= value <= most
+
+
+def _is_map(value: Any) -> bool:
+    return type(value) is dict
+
+
+def _is_hash(value: Any) -> bool:
+    return type(value) is str and _SHA256.fullmatch(value) is not None
+
+
+def _is_relative(name: Any) -> bool:
+    return type(name) is str and bool(name) and name[0] not in "/\\~" and ":" not in name and ".." not in name
+
+
+def _is_list_of(value: Any, test: Callable[[Any], bool]) -> bool:
+    return type(value) in (tuple, list) and all(map(test, value))
+
+
+def _is_name(value: Any) -> bool:
+    return type(value) is str and _NAME.fullmatch(value) is not None
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str
+
+
+NAME: Check = (_is_name, "a name of letters, digits and _.+- (at most 128)")
+TEXT: Check = (_is_text, "text")
+SYMBOL: Check = (lambda v: type(v) is str and 0 < len(v) <= 4096, "text of 1 to 4,096 characters")
+HASH: Check = (_is_hash, "a SHA-256 in lower-case hexadecimal")
+COUNT: Check = (lambda v: _is_int(v, 0, 2**63 - 1), "an integer of at least 0")
+POSITIVE: Check = (lambda v: _is_int(v, 1, 2**63 - 1), "an integer of at least 1")
+INTEGER: Check = (lambda v: _is_int(v, -(2**63), 2**63 - 1), "a 64-bit integer")
+WARPS: Check = (lambda v: _is_int(v, 1, 32) and v & (v - 1) == 0, "1, 2, 4, 8, 16 or 32")
+WAVEFRONT: Check = (lambda v: type(v) is int and v in (32, 64), "32 or 64")
+MAP: Check = (_is_map, "a map")
+COUNTS: Check = (lambda v: _is_map(v) and all(map(COUNT[0], v.values())), "a map to integers of at least 0")
+SOURCES: Check = (
+    lambda v: _is_map(v) and all(map(_is_relative, v)) and all(map(_is_hash, v.values())),
+    "a map from relative file names to SHA-256",
+)
+NAMES: Check = (lambda v: _is_list_of(v, _is_name), "a list of names")
+GRID: Check = (
+    lambda v: _is_list_of(v, lambda axis: _is_list_of(axis, _is_name)) and 1 <= len(v) <= 3,
+    "one to three axes, each a list of dimension names",
+)
+ANY: Check = (lambda _: True, "")
+
+RULES: dict[type, dict[str, Check]] = {
+    Condition: {"field": NAME, "op": TEXT, "value": ANY},
+    KernelArgument: {
+        "name": TEXT,
+        "offset": COUNT,
+        "size": POSITIVE,
+        "kind": (lambda v: type(v) is str and v in ARGUMENT_KINDS, ", ".join(ARGUMENT_KINDS)),
+    },
+    Row: {
+        "id": NAME,
+        "family": NAME,
+        "target": NAME,
+        "conditions": (lambda v: _is_list_of(v, lambda c: type(c) is Condition), "a tuple of conditions"),
+        "preference": INTEGER,
+        "symbol": SYMBOL,
+        "object": HASH,
+        "grid": GRID,
+        "num_warps": WARPS,
+        "wavefront_size": WAVEFRONT,
+        "lds_bytes": COUNT,
+        "arguments": (lambda v: _is_list_of(v, lambda a: type(a) is KernelArgument), "a tuple of arguments"),
+        "hidden_arguments": COUNT,
+        "launch": MAP,
+        "specialisation": MAP,
+    },
+    VariantRecord: {
+        "id": NAME,
+        "family": NAME,
+        "problem": MAP,
+        "launch": MAP,
+        "target": NAME,
+        "specialisation": MAP,
+        "resources": MAP,
+        "source_sha256": HASH,
+        "code_sha256": HASH,
+        "source": TEXT,
+        "instructions": (lambda v: v is None or COUNTS[0](v), "a map to integers of at least 0, or null"),
+    },
+    TargetRecord: {
+        "name": NAME,
+        "backend": (lambda v: type(v) is str and v in BACKENDS, ", ".join(BACKENDS)),
+        "arch": NAME,
+        "lds_limit": POSITIVE,
+        "wavefront_size": WAVEFRONT,
+        "runs_on": NAMES,
+    },
+    Manifest: {
+        "bundle_version": TEXT,
+        "assay_version": TEXT,
+        "toolchain": MAP,
+        "profile": NAME,
+        "targets": (lambda v: type(v) in (tuple, list), "a list of targets"),
+        "sources": SOURCES,
+        "families": (lambda v: _is_map(v) and all(map(_is_name, v)), "a map from family names"),
+        "counts": COUNTS,
+        "bytes": COUNTS,
+        "schema": (lambda v: _is_list_of(v, COUNT[0]) and len(v) == 2, "two integers, major and minor"),
+    },
+}
+
+
+def map_faults(kind: type, data: Any, where: str, given: Mapping[str, Any]) -> list[Fault]:
+    """Everything wrong with decoded JSON that should spell a `kind`; fields in `given` are not looked for in it."""
+    if type(data) is not dict:
+        return [Fault(where, f"{_shown(data)}", "a map")]
+    faults = []
+    for item in dataclasses.fields(kind):
+        if item.name in given:
+            continue
+        if item.name in data:
+            faults += _field_faults(kind, item.name, data[item.name], where)
+        elif item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
+            faults.append(Fault(where, f"no field {item.name}", hint=did_you_mean(item.name, data)))
+    return faults
+
+
+def record_faults(record: Any, where: str) -> list[Fault]:
+    """Everything wrong with one record, field by field: type, range, and whether canonical JSON can hold it."""
+    kind = type(record)
+    if kind not in RULES:
+        return [Fault(where, f"{_shown(record)}", "a record of assay.bundle")]
+    faults = []
+    for name in RULES[kind]:
+        value = getattr(record, name)
+        found = _field_faults(kind, name, value, where)
+        if not found and RULES[kind][name] in (MAP, TEXT, SYMBOL):
+            found = value_faults(value, f"{where}: {name}")
+        faults += found
+    return faults
+
+
+def condition_faults(condition: Condition, where: str) -> list[Fault]:
+    """Everything wrong with one condition's field, operator or value."""
+    if faults := record_faults(condition, where):
+        return faults
+    where = f"{where}: condition on {condition.field}"
+    if condition.field in RESERVED_FIELDS:
+        faults.append(Fault(where, "a reserved word", f"any field but {', '.join(RESERVED_FIELDS)}"))
+    if condition.op not in OPERATORS:
+        hint = did_you_mean(condition.op, OPERATORS)
+        return [*faults, Fault(where, f"operator {condition.op!r}", ", ".join(OPERATORS), hint)]
+    allowed = _VALUES[condition.op]
+    if not allowed[0](condition.value):
+        faults.append(Fault(where, f"{condition.op} {_shown(condition.value)}", allowed[1]))
+    return faults
+
+
+def _is_scalar(value: Any) -> bool:
+    return value is None or type(value) in (str, bool) or INTEGER[0](value)
+
+
+_VALUES: dict[str, Check] = {
+    "eq": (_is_scalar, "text, a 64-bit integer, true, false or null"),
+    "one_of": (
+        lambda v: type(v) is tuple and len(v) > 0 and all(map(_is_scalar, v)),
+        "a tuple of text, 64-bit integers, true, false or null, not empty",
+    ),
+    "multiple_of": POSITIVE,
+    "at_least": INTEGER,
+    "at_most": INTEGER,
+}
+
+
+def _field_faults(kind: type, name: str, value: Any, where: str) -> list[Fault]:
+    test, allowed = RULES[kind][name]
+    return [] if test(value) else [Fault(f"{where}: {name}", _shown(value), allowed)]
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = "something nested too deeply"
+    text = text if len(text) <= 80 else text[:77] + "..."
+    return text if value is None or type(value) in (int, str, bool) else f"{text} ({type(value).__name__})"

@@ -1,0 +1,208 @@
+"""Dispatch: which row of a family's table serves a request, and why the others do not.
+
+Rows are tried by preference (higher first), then by number of conditions (the more specific first), then by id; the
+first whose conditions all hold is the one. Nothing here looks at a device: `devices.py` does that before, for the whole
+bundle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .conditions import Condition
+from .faults import BundleError, Fault, did_you_mean
+from .records import Row
+
+
+class OrderedRows(tuple[Row, ...]):
+    """Rows in the order in which they are tried, so that a call need not sort them again. Made by `in_order`."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The row that serves a request, and the ids of the rows that were tried before it and did not."""
+
+    row: Row
+    considered: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One condition that does not hold: what the request gives for `field` and what the row requires, as text."""
+
+    field: str
+    requested: str
+    required: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: requested {self.requested}, required {self.required}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one row: every condition that failed, in the row's own order. None failed: it may serve."""
+
+    row: Row
+    failed: tuple[Failure, ...]
+    excluded: str = ""
+    """Why the caller's own `force` or `forbid` keeps the row out; empty where it does not."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the row may serve the request."""
+        return not self.failed and not self.excluded
+
+    def __str__(self) -> str:
+        label = f"{self.row.id} ({self.row.target})"
+        if self.holds:
+            return f"{label}: all {len(self.row.conditions)} conditions hold"
+        if not self.failed:
+            return f"{label}: {self.excluded}"
+        counted = f"{len(self.failed)} of {len(self.row.conditions)} conditions failed"
+        return f"{label}: {counted}: {self.failed[0]}" + (f"; {self.excluded}" if self.excluded else "")
+
+
+class NoMatch(BundleError):
+    """No row serves the request. `.verdicts` holds every row of the family, nearest first; `str` lists them all."""
+
+    def __init__(self, verdicts: tuple[Verdict, ...], request: Mapping[str, Any]):
+        faults = [_verdict_fault(verdict) for verdict in verdicts]
+        super().__init__(faults or Fault("dispatch", "no row at all to choose from"))
+        # What pickle hands to the constructor again, so that the error crosses a process boundary whole.
+        self.args = (verdicts, dict(request))
+        self.verdicts = verdicts
+        self.request = dict(request)
+
+    def __str__(self) -> str:
+        if not self.verdicts:
+            return str(self.faults[0])
+        rows = [verdict.row for verdict in self.verdicts]
+        asked = ", ".join(f"{name}={value!r}" for name, value in self.request.items()) or "nothing"
+        lines = [f"{rows[0].family}: none of {len(rows)} rows serves {asked}; nearest first:"]
+        lines += [f"  {verdict}" for verdict in self.verdicts]
+        failed = dict.fromkeys(v.failed[0].field for v in self.verdicts if v.failed)
+        lines += [f"  the bundle covers {name}: {coverage(rows, name)}" for name in failed]
+        return "\n".join(lines + [f"  {hint}" for hint in _unused_fields(rows, self.request)])
+
+
+class UnknownRow(BundleError):
+    """`force` names a row that the family does not have."""
+
+
+def in_order(rows: Iterable[Row]) -> OrderedRows:
+    """The rows in the order in which `select` tries them."""
+    if isinstance(rows, OrderedRows):
+        return rows
+    return OrderedRows(sorted(rows, key=lambda row: (-row.preference, -len(row.conditions), row.id)))
+
+
+def select(
+    rows: Iterable[Row], request: Mapping[str, Any], *, force: str | None = None, forbid: Collection[str] = ()
+) -> Selection:
+    """The row that serves `request`.
+
+    force: the only row id to consider; its conditions must hold all the same, because a kernel run outside its
+    conditions gives wrong numbers. forbid: row ids never to take; ids of other families are passed over.
+    Raises NoMatch (nothing serves it) or UnknownRow (`force` names no row of these).
+    """
+    ordered = in_order(rows)
+    forbidden = _ids(forbid)
+    _check_forced(ordered, force)
+    considered: list[str] = []
+    # Rows share conditions, and a bundle's reader makes each distinct one once: judge each once a call.
+    known: dict[int, bool] = {}
+    for row in ordered:
+        if not _exclusion(row, force, forbidden) and _all_hold(row, request, known):
+            return Selection(row, tuple(considered))
+        considered.append(row.id)
+    raise NoMatch(_nearest_first(explain(ordered, request, force=force, forbid=forbidden)), request)
+
+
+def explain(
+    rows: Iterable[Row], request: Mapping[str, Any], *, force: str | None = None, forbid: Collection[str] = ()
+) -> tuple[Verdict, ...]:
+    """A verdict on every row, in the order in which they are tried: `select` takes the first that holds."""
+    forbidden = _ids(forbid)
+    return tuple(Verdict(row, _failures(row, request), _exclusion(row, force, forbidden)) for row in in_order(rows))
+
+
+def coverage(rows: Iterable[Row], field: str) -> str:
+    """What the rows ask of `field`, in words: `64, 128, 256`, `multiples of 16`, `anything (rows that do not ask)`."""
+    rows = list(rows)
+    asked = [condition for row in rows for condition in row.conditions if condition.field == field]
+    # With the type beside it, because 1 and True are one member of a set.
+    exact = {(type(value).__name__, value) for condition in asked for value in _exact_values(condition)}
+    plain = [
+        v for _, v in sorted(exact, key=lambda pair: (pair[0], pair[1] if type(pair[1]) is int else repr(pair[1])))
+    ]
+    other = sorted({c.required() for c in asked if c.op not in ("eq", "one_of")})
+    said = [", ".join(map(repr, plain))] if plain else []
+    if any(all(condition.field != field for condition in row.conditions) for row in rows):
+        other.append("anything, in rows that do not ask for it")
+    return "; ".join(said + other)
+
+
+def _ids(forbid: Collection[str]) -> frozenset[str]:
+    return frozenset((forbid,) if isinstance(forbid, str) else forbid)
+
+
+def _check_forced(rows: OrderedRows, force: str | None) -> None:
+    if force is None or any(row.id == force for row in rows):
+        return
+    known = [row.id for row in rows]
+    raise UnknownRow(Fault("force", f"no row {force!r}", f"one of {len(known)} rows", did_you_mean(force, known)))
+
+
+def _exclusion(row: Row, force: str | None, forbidden: frozenset[str]) -> str:
+    if row.id in forbidden:
+        return "forbidden by the caller"
+    return "" if force is None or row.id == force else f"the caller forces {force}"
+
+
+def _all_hold(row: Row, request: Mapping[str, Any], known: dict[int, bool]) -> bool:
+    for condition in row.conditions:
+        holds = known.get(id(condition))
+        if holds is None:
+            holds = known[id(condition)] = condition.holds(request)
+        if not holds:
+            return False
+    return True
+
+
+def _failures(row: Row, request: Mapping[str, Any]) -> tuple[Failure, ...]:
+    return tuple(
+        Failure(condition.field, condition.requested(request), condition.required())
+        for condition in row.conditions
+        if not condition.holds(request)
+    )
+
+
+def _nearest_first(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    # A stable sort: rows equally far keep the order in which they are tried.
+    return tuple(sorted(verdicts, key=lambda verdict: len(verdict.failed)))
+
+
+def _verdict_fault(verdict: Verdict) -> Fault:
+    if not verdict.failed:
+        return Fault(f"row {verdict.row.id}", verdict.excluded)
+    first = verdict.failed[0]
+    return Fault(f"row {verdict.row.id}: {first.field}", first.requested, first.required)
+
+
+def _exact_values(condition: Condition) -> tuple[Any, ...]:
+    if condition.op == "eq":
+        return (condition.value,)
+    return condition.value if condition.op == "one_of" and isinstance(condition.value, tuple) else ()
+
+
+def _unused_fields(rows: list[Row], request: Mapping[str, Any]) -> list[str]:
+    known = {condition.field for row in rows for condition in row.conditions}
+    hints = []
+    for name in request:
+        if name not in known and (hint := did_you_mean(name, known - request.keys())):
+            hints.append(f"no row asks for {name}; {hint}")
+    return hints

@@ -1,0 +1,96 @@
+"""Compile requests to outcomes: cache first, then worker processes; equal work is done once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from concurrent.futures import Future
+from typing import Any
+
+from pebble import ProcessExpired, ProcessPool
+
+from .cache import CompileCache, cache_key
+from .records import CompileRequest, Outcome
+from .toolchain import Toolchain
+from .worker import compile_in_worker
+
+# Longest compilation seen is about 5 s (compiler-facts); a hang must still end within a coffee.
+DEFAULT_TIME_LIMIT = 180.0
+
+
+class Builder:
+    """Compiles on `jobs` worker processes, which start at the first request that the cache cannot answer.
+
+    Use as a context manager: leaving it stops the workers.
+    """
+
+    def __init__(self, cache: CompileCache, toolchain: Toolchain, *, jobs: int, time_limit: float = DEFAULT_TIME_LIMIT):
+        self._cache = cache
+        self._toolchain = toolchain
+        self._jobs = jobs
+        self._time_limit = time_limit
+        self._pool: ProcessPool | None = None
+        self._futures: dict[str, Future[Outcome]] = {}
+
+    def __enter__(self) -> Builder:
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if self._pool is not None:
+            if kind is None:
+                self._pool.close()
+            else:
+                self._pool.stop()
+            self._pool.join()
+
+    def submit(self, request: CompileRequest) -> Future[Outcome]:
+        """A future that gives the outcome, whatever became of the worker; it raises only CacheError."""
+        key = cache_key(request, self._toolchain)
+        if key not in self._futures:
+            known = self._cache.get(key)
+            self._futures[key] = _finished(known) if known else self._start(key, request)
+        return self._futures[key]
+
+    def _start(self, key: str, request: CompileRequest) -> Future[Outcome]:
+        if self._pool is None:
+            # Spawned, not forked: a worker must not inherit threads, descriptors or imports that could change code.
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPool(max_workers=self._jobs, context=context)
+        work = self._pool.schedule(compile_in_worker, args=[request.to_dict()], timeout=self._time_limit)
+        result: Future[Outcome] = Future()
+        work.add_done_callback(lambda done: self._finish(key, done, result))
+        return result
+
+    def _finish(self, key: str, work: Future[dict[str, Any]], result: Future[Outcome]) -> None:
+        try:
+            outcome = self._outcome(work)
+            self._cache.put(key, outcome)
+            result.set_result(outcome)
+        except BaseException as error:
+            result.set_exception(error)
+
+    def _outcome(self, work: Future[dict[str, Any]]) -> Outcome:
+        try:
+            return Outcome(**work.result())
+        except TimeoutError:
+            return Outcome("timed_out", messages=f"not finished after {self._time_limit:g} s")
+        except ProcessExpired as error:
+            return Outcome("crashed", messages=f"the compiler process {_how_it_died(error.exitcode)}")
+
+
+def _how_it_died(exitcode: int | None) -> str:
+    if exitcode is not None and exitcode < 0:
+        return f"was killed by {signal.Signals(-exitcode).name}"
+    return f"ended with status {exitcode}"
+
+
+def _finished(outcome: Outcome) -> Future[Outcome]:
+    future: Future[Outcome] = Future()
+    future.set_result(outcome)
+    return future
+
+
+def default_jobs() -> int:
+    """The processors this process may use."""
+    return len(os.sched_getaffinity(0))

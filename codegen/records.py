@@ -1,0 +1,140 @@
+"""The frozen records that pass between the stages: problem, candidate, compile request, variant, outcome."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+AxisItems = tuple[tuple[str, bool | int | str], ...]
+
+
+def canonical_json(value: Any) -> str:
+    """One spelling a value: what identities are hashed from."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def sha256_hex(text: str) -> str:
+    """SHA-256 of a text's UTF-8 bytes, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What a caller's call needs of one family on one target, independent of tuning."""
+
+    family: str
+    target: str
+    axes: AxisItems
+
+    @property
+    def label(self) -> str:
+        """`head_dim=128 gqa=4 …`, in the order of the family file; unique within family and target."""
+        return " ".join(f"{name}={spell(value)}" for name, value in self.axes)
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """A combination of axis values that a constraint takes out, and why."""
+
+    family: str
+    axes: AxisItems
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One launch tried for a problem: tile sizes, kernel form, num_stages and num_warps."""
+
+    problem: Problem
+    launch: AxisItems
+
+    @property
+    def label(self) -> str:
+        return " ".join(f"{name}={spell(value)}" for name, value in self.launch)
+
+
+def spell(value: Any) -> str:
+    """An axis value as specs and commands spell it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedArgument:
+    """One explicit kernel argument as the spec lays it out: natural alignment, in order; bytes."""
+
+    name: str
+    kind: Literal["pointer", "i32", "i64", "f32"]
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompileRequest:
+    """All that decides the bytes of a code object, next to the compiler build itself.
+
+    signature: (argument, Triton type or "constexpr") in the kernel's order.
+    divisibility: (argument, divisor that the caller promises).
+    """
+
+    source: str
+    kernel: str
+    backend: Literal["hip", "cuda"]
+    compiler_arch: str
+    wavefront_size: int
+    signature: tuple[tuple[str, str], ...]
+    constants: tuple[tuple[str, int], ...]
+    divisibility: tuple[tuple[str, int], ...]
+    num_warps: int
+    num_stages: int
+    options: tuple[tuple[str, Any], ...] = ()
+    enable_fp_fusion: bool = True
+    line_info: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A candidate made concrete.  `id` hashes problem, launch, target, specialisation and rendered source, no more."""
+
+    id: str
+    candidate: Candidate
+    request: CompileRequest
+    arguments: tuple[ExpectedArgument, ...]
+
+    @property
+    def specialisation(self) -> dict[str, Any]:
+        """Which arguments are promised divisible by what (elements for strides, bytes for pointers)."""
+        return {"divisible_by": dict(self.request.divisibility)}
+
+
+OutcomeStatus = Literal["compiled", "compile_error", "compiler_complaint", "crashed", "timed_out"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one compilation gave.  Only `compiled` carries a code object; every other status is a failure.
+
+    compile_error: the compiler refused.  compiler_complaint: it returned an object but printed an error on the way, as
+    LLVM does when it drops inline assembly.  crashed, timed_out: the worker died or was stopped; never cached.
+    messages: what the compiler printed.  shared_bytes: launch-time shared memory.  seconds: inside the worker.
+    """
+
+    status: OutcomeStatus
+    code: bytes = b""
+    messages: str = ""
+    symbol: str = ""
+    num_warps: int | None = None
+    shared_bytes: int | None = None
+    global_scratch_bytes: int | None = None
+    profile_scratch_bytes: int | None = None
+    triton_n_spills: int | None = None
+    instructions: Mapping[str, int] | None = None
+    sass_local: tuple[int, int] | None = None
+    assembler_spills: tuple[int, int] | None = None
+    seconds: float = 0.0
+    cached: bool = field(default=False, compare=False)

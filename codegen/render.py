@@ -1,0 +1,56 @@
+"""Jinja templates to Triton source text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from assay.bundle.faults import Fault, FaultsError
+
+from .specs import display_path
+
+
+class TemplateError(FaultsError):
+    """A template that cannot be rendered; names template and line."""
+
+
+class Renderer:
+    """Renders the templates of one directory.  An undefined name is an error, never an empty string."""
+
+    def __init__(self, templates: Path):
+        self._templates = templates
+        self._environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(templates),
+            undefined=jinja2.StrictUndefined,
+            keep_trailing_newline=True,
+            autoescape=False,  # the output is Python, not HTML
+        )
+
+    def render(self, template: str, values: dict[str, Any]) -> str:
+        """The source text for one candidate.  Raises TemplateError with template and line."""
+        try:
+            return self._environment.get_template(template).render(values)
+        except jinja2.TemplateSyntaxError as error:
+            where = f"{display_path(self._templates / (error.name or template))}:{error.lineno}"
+            raise TemplateError(Fault(where, error.message or "a syntax error", "a valid Jinja template")) from None
+        except jinja2.TemplateNotFound as error:
+            known = ", ".join(sorted(self._environment.list_templates()))
+            raise TemplateError(
+                Fault(f"{display_path(self._templates)}", f"no template {error.name!r}", known)
+            ) from None
+        except Exception as error:  # a template runs expressions, and any of them may fail in its own way
+            where = self._deepest_line(error, template)
+            given = f"{type(error).__name__}: {error}"
+            allowed = ", ".join(sorted(values)) if isinstance(error, jinja2.UndefinedError) else ""
+            raise TemplateError(Fault(where, given, allowed)) from None
+
+    def _deepest_line(self, error: BaseException, template: str) -> str:
+        """Where in the templates it failed: Jinja rewrites the traceback to template files and lines."""
+        where, trace = display_path(self._templates / template), error.__traceback__
+        while trace is not None:
+            file = Path(trace.tb_frame.f_code.co_filename)
+            if file.parent == self._templates:
+                where = f"{display_path(file)}:{trace.tb_lineno}"
+            trace = trace.tb_next
+        return where

@@ -1,0 +1,273 @@
+"""What must hold inside a spec beyond its shape, and between specs: names that exist, values that can occur."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from assay.bundle.faults import Fault, did_you_mean
+
+from .predicates import check_predicate, same
+from .spec_models import ArgumentSpec, Axis, FamilyFile, ProfileFile, TargetFile
+from .spec_parse import Parsed
+from .yaml_source import KeyPath, YamlSource
+
+# A target of a backend states a limit for each of these: one left out would pass whatever the binary says.
+REQUIRED_BUDGETS = {
+    "hip": ("vgpr_spill_count", "sgpr_spill_count", "scratch_bytes", "dynamic_stack"),
+    "cuda": ("stack_bytes", "local_load_count", "local_store_count", "spill_load_bytes", "spill_store_bytes"),
+}
+LAUNCH_FIELDS = {"num_stages": range(1, 9), "num_warps": (1, 2, 4, 8, 16, 32)}
+
+Domains = Mapping[str, Collection[Any]]
+
+
+def target_facts(target: TargetFile) -> dict[str, Any]:
+    """What a predicate may ask of a target."""
+    return {
+        "target.name": target.target,
+        "target.backend": target.backend,
+        "target.arch": target.arch,
+        "target.wavefront_size": target.wavefront_size,
+        "target.features": tuple(target.features),
+    }
+
+
+def check_target(parsed: Parsed[TargetFile]) -> list[Fault]:
+    """Budgets that the backend needs and that the file leaves out."""
+    given = parsed.model.budgets.given()
+    backend = parsed.model.backend
+    return [
+        Fault(
+            parsed.source.where(("budgets",)),
+            f"no budget for {name}",
+            f"a limit for {name} on every {backend} target",
+        )
+        for name in REQUIRED_BUDGETS[backend]
+        if name not in given
+    ]
+
+
+def check_profile(parsed: Parsed[ProfileFile], families: Mapping[str, FamilyFile]) -> list[Fault]:
+    """Families, axes and values that do not exist."""
+    faults: list[Fault] = []
+    for family, selection in parsed.model.families.items():
+        path: KeyPath = ("families", family)
+        if family not in families:
+            faults.append(_unknown("family", family, families, parsed.source, path))
+            continue
+        domains = {name: axis.values for name, axis in families[family].axes.items()}
+        faults += check_predicate(selection, path, parsed.source, domains)
+    return faults
+
+
+def check_family(parsed: Parsed[FamilyFile], targets: Iterable[TargetFile], templates: Path) -> list[Fault]:
+    """Everything in one family file that refers to something which is not there, or contradicts itself."""
+    family, source = parsed.model, parsed.source
+    axes: Domains = {name: axis.values for name, axis in family.axes.items()}
+    facts = [target_facts(target) for target in targets]
+    on_target = {
+        **axes,
+        **{name: tuple({fact[name]: None for fact in facts}) for name in (facts[0] if facts else ())},
+    }
+    launch: Domains = {**{name: axis.values for name, axis in family.launch.items()}, **LAUNCH_FIELDS}
+    faults: list[Fault] = []
+    if not (templates / family.template).is_file():
+        known = [path.name for path in sorted(templates.glob("*.j2"))]
+        faults.append(_unknown("template", family.template, known, source, ("template",), key=False))
+    faults += _check_values(family.axes, "axes", source)
+    faults += _check_values(family.launch, "launch", source)
+    faults += [
+        Fault(
+            source.where(("launch", name), key=True),
+            f"{name} is taken",
+            "a name that no axis and no built-in field has",
+        )
+        for name in family.launch
+        if name in axes or name in LAUNCH_FIELDS
+    ]
+    for index, constraint in enumerate(family.constraints):
+        for key in ("when", "require"):
+            faults += check_predicate(getattr(constraint, key), ("constraints", index, key), source, on_target)
+    faults += _check_arguments(family, source, axes)
+    faults += _check_constants(family, source, {**axes, **launch})
+    faults += _check_grid(family, source)
+    faults += _check_candidates(family, source, on_target, launch)
+    faults += _check_dispatch(family, source, axes)
+    for index, item in enumerate(family.preferences):
+        faults += check_predicate(item.when, ("preferences", index, "when"), source, on_target)
+    for index, rule in enumerate(family.instructions):
+        faults += check_predicate(rule.when, ("instructions", index, "when"), source, {**on_target, **launch})
+        if not rule.require and not rule.forbid:
+            where = source.where(("instructions", index))
+            faults.append(Fault(where, "a rule that asks for nothing", "require, forbid or both"))
+    return faults
+
+
+def _unknown(
+    kind: str, name: str, known: Iterable[str], source: YamlSource, path: KeyPath, *, key: bool = True
+) -> Fault:
+    names = sorted(known)
+    return Fault(source.where(path, key=key), f"unknown {kind} {name!r}", ", ".join(names), did_you_mean(name, names))
+
+
+def _check_values(axes: Mapping[str, Axis], section: str, source: YamlSource) -> list[Fault]:
+    faults: list[Fault] = []
+    for name, axis in axes.items():
+        path: KeyPath = (section, name, "values")
+        kinds = {type(value).__name__ for value in axis.values}
+        if len(kinds) > 1:
+            faults.append(
+                Fault(source.where(path), f"values of types {', '.join(sorted(kinds))}", "values of one type")
+            )
+        for index, value in enumerate(axis.values):
+            if any(same(value, earlier) for earlier in axis.values[:index]):
+                faults.append(Fault(source.where((*path, index)), f"{value} twice", "each value once"))
+    return faults
+
+
+def _check_arguments(family: FamilyFile, source: YamlSource, axes: Domains) -> list[Fault]:
+    faults: list[Fault] = []
+    seen: dict[str, ArgumentSpec] = {}
+    pointers = {argument.name: argument for argument in family.arguments if argument.kind == "pointer"}
+    for index, argument in enumerate(family.arguments):
+        path: KeyPath = ("arguments", index)
+        if argument.name in seen:
+            faults.append(Fault(source.where((*path, "name")), f"{argument.name} twice", "each argument once"))
+        seen[argument.name] = argument
+        faults += check_predicate(argument.when, (*path, "when"), source, axes)
+        faults += _check_argument_keys(argument, path, source)
+        faults += _check_dtype_by(argument, path, source, axes)
+        faults += _check_alignment(argument, path, source, axes)
+        if argument.of is None:
+            continue
+        if argument.of not in pointers:
+            faults.append(_unknown("pointer argument", argument.of, pointers, source, (*path, "of"), key=False))
+        elif argument.dim is not None and argument.dim not in (shape := pointers[argument.of].shape or []):
+            faults.append(
+                _unknown(f"dimension of {argument.of}", argument.dim, shape, source, (*path, "dim"), key=False)
+            )
+    return faults
+
+
+_KEYS_OF_KIND = {"pointer": {"role", "shape"}, "stride": {"of", "dim"}, "scalar": set()}
+
+
+def _check_argument_keys(argument: ArgumentSpec, path: KeyPath, source: YamlSource) -> list[Fault]:
+    where = source.where(path)
+    faults: list[Fault] = []
+    if (argument.dtype is None) == (argument.dtype_by is None):
+        faults.append(Fault(where, f"{argument.name}: dtype and dtype_by", "exactly one of the two"))
+    for key in ("role", "shape", "of", "dim"):
+        needed = key in _KEYS_OF_KIND[argument.kind]
+        if needed and getattr(argument, key) is None:
+            faults.append(Fault(where, f"{argument.name}: no {key}", f"{key} on every {argument.kind}"))
+        if not needed and getattr(argument, key) is not None:
+            faults.append(
+                Fault(
+                    source.where((*path, key), key=True),
+                    f"{argument.name}: {key}",
+                    f"no {key} on a {argument.kind}",
+                )
+            )
+    if argument.kind == "scalar" and argument.alignment is not None:
+        faults.append(Fault(source.where((*path, "alignment"), key=True), "alignment", "on pointers and strides only"))
+    if argument.kind == "stride" and argument.dtype not in ("i32", "i64"):
+        faults.append(
+            Fault(
+                source.where((*path, "dtype")),
+                f"{argument.name}: {argument.dtype}",
+                "i32 or i64 for a stride",
+            )
+        )
+    return faults
+
+
+def _check_dtype_by(argument: ArgumentSpec, path: KeyPath, source: YamlSource, axes: Domains) -> list[Fault]:
+    if argument.dtype_by is None:
+        return []
+    here = (*path, "dtype_by")
+    if len(argument.dtype_by) != 1:
+        return [Fault(source.where(here), f"{len(argument.dtype_by)} axes", "exactly one axis")]
+    ((axis, choices),) = argument.dtype_by.items()
+    if axis not in axes:
+        return [_unknown("axis", axis, axes, source, (*here, axis))]
+    missing = [str(value) for value in axes[axis] if str(value) not in choices]
+    faults = [
+        Fault(source.where((*here, axis)), f"no dtype for {value}", f"one for every value of {axis}")
+        for value in missing
+    ]
+    known = [str(value) for value in axes[axis]]
+    faults += [
+        _unknown(f"value of {axis}", value, known, source, (*here, axis, value))
+        for value in choices
+        if value not in known
+    ]
+    return faults
+
+
+def _check_alignment(argument: ArgumentSpec, path: KeyPath, source: YamlSource, axes: Domains) -> list[Fault]:
+    alignment = argument.alignment
+    if alignment is None:
+        return []
+    here = (*path, "alignment")
+    if (alignment.bytes is None) == (alignment.axis is None):
+        return [Fault(source.where(here), "alignment", "either bytes or axis")]
+    if alignment.axis is None:
+        return []
+    if alignment.axis not in axes:
+        return [_unknown("axis", alignment.axis, axes, source, (*here, "axis"), key=False)]
+    wrong = [value for value in axes[alignment.axis] if type(value) is not int or value not in (1, 2, 4, 8, 16)]
+    return [Fault(source.where((*here, "axis")), f"{value} bytes", "1, 2, 4, 8 or 16 bytes") for value in wrong]
+
+
+def _check_constants(family: FamilyFile, source: YamlSource, names: Domains) -> list[Fault]:
+    faults: list[Fault] = []
+    for constant, rule in family.constants.items():
+        path: KeyPath = ("constants", constant)
+        given = rule.model_dump(exclude_none=True)
+        if len(given) != 1:
+            faults.append(Fault(source.where(path), f"{len(given)} rules", "value_of, next_power_of_two or literal"))
+        for key, name in given.items():
+            if key != "literal" and name not in names:
+                faults.append(_unknown("axis or launch field", name, names, source, (*path, key), key=False))
+            elif key == "next_power_of_two" and not all(type(v) is int and v > 0 for v in names[name]):
+                faults.append(Fault(source.where((*path, key)), f"next_power_of_two: {name}", "positive integers only"))
+    return faults
+
+
+def _check_grid(family: FamilyFile, source: YamlSource) -> list[Fault]:
+    known = {dim for argument in family.arguments for dim in argument.shape or ()}
+    return [
+        _unknown("dimension", dim, known, source, ("grid", axis, index), key=False)
+        for axis, dims in enumerate(family.grid)
+        for index, dim in enumerate(dims)
+        if dim not in known
+    ]
+
+
+def _check_candidates(family: FamilyFile, source: YamlSource, on_target: Domains, launch: Domains) -> list[Fault]:
+    faults: list[Fault] = []
+    for index, group in enumerate(family.candidates):
+        faults += check_predicate(group.when, ("candidates", index, "when"), source, on_target)
+        for number, item in enumerate(group.launches):
+            path: KeyPath = ("candidates", index, "launches", number)
+            given = item.model_dump()
+            missing = [name for name in launch if name not in given]
+            if missing:
+                faults.append(
+                    Fault(source.where(path), f"no {', '.join(missing)}", f"all of {', '.join(sorted(launch))}")
+                )
+            faults += check_predicate(given, path, source, launch)
+    return faults
+
+
+def _check_dispatch(family: FamilyFile, source: YamlSource, axes: Domains) -> list[Fault]:
+    faults: list[Fault] = []
+    for name, how in family.dispatch.items():
+        if name not in axes:
+            faults.append(_unknown("axis", name, axes, source, ("dispatch", name)))
+        elif how != "equal" and not all(type(value) is int for value in axes[name]):
+            faults.append(Fault(source.where(("dispatch", name)), f"{name}: {how}", "equal, as the axis is no integer"))
+    return faults

@@ -1,0 +1,168 @@
+"""The shape of target, profile and family files, as pydantic models: what an editor's JSON Schema is made from.
+
+These say what one file may contain.  What must hold between files (an axis that a predicate names, a template that
+exists) is checked in `spec_checks`, where the positions of both sides are at hand.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,47}$")]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=400)]
+AxisValue = bool | int | str
+# A predicate: {name: value | [values] | {operator: value}}; parsed by `predicates`.
+When = Annotated[
+    dict[str, Any], Field(description="names of axes, launch fields or target facts, and what each must be")
+]
+Dtype = Literal["bf16", "f16", "f32", "u8", "i8", "i32", "i64"]
+Limit = Annotated[int, Field(ge=0)]
+
+
+class SpecModel(BaseModel):
+    """Strict: no value is coerced, no key is ignored."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class TargetLimits(SpecModel):
+    lds_bytes: Annotated[
+        int, Field(gt=0, description="shared memory a workgroup may use, static and launch-time, bytes")
+    ]
+    threads: Annotated[int, Field(gt=0, description="threads of one workgroup")]
+
+
+class Budgets(SpecModel):
+    """Highest value that still qualifies, by the name of the resource in the binary."""
+
+    vgpr_spill_count: Limit | None = None
+    sgpr_spill_count: Limit | None = None
+    scratch_bytes: Limit | None = None
+    dynamic_stack: Annotated[Literal[0], Field(description="a dynamic stack never qualifies")] | None = None
+    stack_bytes: Limit | None = None
+    local_load_count: Limit | None = None
+    local_store_count: Limit | None = None
+    spill_load_bytes: Limit | None = None
+    spill_store_bytes: Limit | None = None
+    lds_total_bytes: Limit | None = None
+    vgpr_count: Limit | None = None
+    sgpr_count: Limit | None = None
+    register_count: Limit | None = None
+    code_bytes: Limit | None = None
+
+    def given(self) -> dict[str, int]:
+        """The budgets that the file states, in the order of this class."""
+        return self.model_dump(exclude_none=True)
+
+
+class TargetFile(SpecModel):
+    schema_: Annotated[Literal["assay.target/1"], Field(alias="schema")]
+    target: Name
+    summary: Text
+    backend: Literal["hip", "cuda"]
+    arch: Annotated[Name, Field(description="architecture as the binary spells it: gfx1201, sm_120a")]
+    compiler_arch: Annotated[str, Field(min_length=1, description="architecture as Triton takes it: gfx1201, 120")]
+    wavefront_size: Literal[32, 64]
+    features: list[Name]
+    limits: TargetLimits
+    budgets: Budgets
+    evidence: Literal["static"]
+
+
+class ProfileFile(SpecModel):
+    schema_: Annotated[Literal["assay.profile/1"], Field(alias="schema")]
+    profile: Name
+    summary: Text
+    families: dict[Name, dict[Name, list[AxisValue]]]
+
+
+class Axis(SpecModel):
+    values: Annotated[list[AxisValue], Field(min_length=1)]
+    about: Text
+
+
+class Constraint(SpecModel):
+    when: When
+    require: When
+    reason: Text
+
+
+class Alignment(SpecModel):
+    """Bytes that divide the address or the stride: a number, or the value of an axis."""
+
+    bytes: Literal[1, 2, 4, 8, 16] | None = None
+    axis: Name | None = None
+
+
+class ArgumentSpec(SpecModel):
+    name: Name
+    kind: Literal["pointer", "scalar", "stride"]
+    dtype: Dtype | None = None
+    dtype_by: dict[Name, dict[str, Dtype]] | None = None
+    role: Literal["input", "output", "inout"] | None = None
+    shape: list[Name] | None = None
+    of: Name | None = None
+    dim: Name | None = None
+    alignment: Alignment | None = None
+    when: When = {}
+    about: Text | None = None
+
+
+class ConstantRule(SpecModel):
+    """A compile-time constant of the kernel: an axis or launch value, its next power of two, or a literal."""
+
+    value_of: Name | None = None
+    next_power_of_two: Name | None = None
+    literal: int | None = None
+
+
+class Launch(SpecModel):
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True)
+
+    num_stages: Annotated[int, Field(ge=1, le=8)]
+    num_warps: Literal[1, 2, 4, 8, 16, 32]
+
+
+class CandidateGroup(SpecModel):
+    when: When
+    launches: Annotated[list[Launch], Field(min_length=1)]
+
+
+class Preference(SpecModel):
+    when: When
+    preference: Annotated[int, Field(ge=0, le=1000)]
+
+
+class InstructionRule(SpecModel):
+    when: When
+    require: dict[str, Annotated[int, Field(ge=1)]] = {}
+    forbid: list[str] = []
+    reason: Text
+
+
+class Tolerance(SpecModel):
+    absolute: Annotated[float, Field(ge=0)]
+    relative: Annotated[float, Field(ge=0)]
+    against: Text
+
+
+class FamilyFile(SpecModel):
+    schema_: Annotated[Literal["assay.family/1"], Field(alias="schema")]
+    family: Name
+    summary: Text
+    template: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.\-]+\.j2$")]
+    kernel: Name
+    axes: Annotated[dict[Name, Axis], Field(min_length=1)]
+    constraints: list[Constraint] = []
+    arguments: Annotated[list[ArgumentSpec], Field(min_length=1)]
+    constants: dict[Name, ConstantRule] = {}
+    grid: Annotated[list[list[Name]], Field(min_length=1, max_length=3)]
+    launch: dict[Name, Axis] = {}
+    candidates: Annotated[list[CandidateGroup], Field(min_length=1)]
+    dispatch: dict[Name, Literal["equal", "multiple_of", "at_least", "at_most"]]
+    preferences: list[Preference] = []
+    instructions: list[InstructionRule] = []
+    budgets: Budgets = Budgets()
+    tolerance: Tolerance

@@ -1,0 +1,138 @@
+"""A spec directory, read whole: targets, profiles, families and the templates that they name.
+
+    DIR/targets/<target>.yaml   DIR/profiles/<profile>.yaml   DIR/families/<family>.yaml   DIR/templates/*.j2
+
+Adding a target or a family is adding files; nothing here knows a name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from assay.bundle.faults import Fault, FaultsError, did_you_mean
+from pydantic import BaseModel
+
+from . import spec_checks
+from .spec_models import FamilyFile, ProfileFile, TargetFile
+from .spec_parse import Parsed, parse_model
+from .yaml_source import read_yaml_file
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class SpecError(FaultsError):
+    """Specs that are not as documented; carries every fault, each with file:line:column."""
+
+
+@dataclass(frozen=True)
+class SpecSet:
+    """All specs of one directory, checked one by one and against each other."""
+
+    directory: Path
+    targets: Mapping[str, Parsed[TargetFile]]
+    profiles: Mapping[str, Parsed[ProfileFile]]
+    families: Mapping[str, Parsed[FamilyFile]]
+
+    @property
+    def templates(self) -> Path:
+        return self.directory / "templates"
+
+    def target(self, name: str) -> TargetFile:
+        """The target called `name`.  Raises SpecError with the known names and the nearest."""
+        return _named("target", name, self.targets)
+
+    def profile(self, name: str) -> ProfileFile:
+        """The profile called `name`.  Raises SpecError with the known names and the nearest."""
+        return _named("profile", name, self.profiles)
+
+    def source_hashes(self) -> dict[str, str]:
+        """SHA-256 of every spec and template, by its name relative to the directory."""
+        files = [
+            path for kind in ("targets", "profiles", "families", "templates") for path in _files(self.directory, kind)
+        ]
+        return {str(path.relative_to(self.directory)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def load_specs(directory: Path) -> SpecSet:
+    """Read and check everything below `directory`.  Raises SpecError with all faults of all files."""
+    if not directory.is_dir():
+        raise SpecError(
+            Fault(str(directory), "no such directory", "a directory with targets/, profiles/ and families/")
+        )
+    faults: list[Fault] = []
+    targets = _load(directory, "targets", TargetFile, faults)
+    profiles = _load(directory, "profiles", ProfileFile, faults)
+    families = _load(directory, "families", FamilyFile, faults)
+    specs = SpecSet(directory, targets, profiles, families)
+    faults += [fault for parsed in targets.values() for fault in spec_checks.check_target(parsed)]
+    target_models = [parsed.model for parsed in targets.values()]
+    for parsed in families.values():
+        faults += spec_checks.check_family(parsed, target_models, specs.templates)
+    # A profile is judged against families that could be read; where one could not, its own faults come first.
+    if not faults:
+        family_models = {name: parsed.model for name, parsed in families.items()}
+        faults += [fault for parsed in profiles.values() for fault in spec_checks.check_profile(parsed, family_models)]
+    if faults:
+        raise SpecError(sorted(faults, key=_position))
+    return specs
+
+
+def _load(directory: Path, kind: str, model: type[Model], faults: list[Fault]) -> dict[str, Parsed[Model]]:
+    found: dict[str, Parsed[Model]] = {}
+    files = _files(directory, kind)
+    for path in sorted((directory / kind).glob("*.yml")):
+        faults.append(Fault(display_path(path), "a .yml file, which is not read", "a .yaml file", "rename it"))
+    if not files:
+        faults.append(Fault(display_path(directory / kind), "no .yaml file", "at least one"))
+    for path in files:
+        source = read_yaml_file(path, display_path(path))
+        parsed, wrong = parse_model(source, model)
+        faults.extend(wrong)
+        if parsed is None:
+            continue
+        key = kind.removesuffix("s") if kind != "families" else "family"
+        name = getattr(parsed.model, key)
+        if name != path.stem:
+            where = source.where((key,))
+            faults.append(
+                Fault(
+                    where,
+                    f"{key} {name!r} in a file called {path.name}",
+                    f"{name}.yaml",
+                    "rename one of the two",
+                )
+            )
+        found[path.stem] = parsed
+    return found
+
+
+def display_path(path: Path) -> str:
+    """The path as a person at this working directory would write it."""
+    return os.path.relpath(path) if path.absolute().is_relative_to(Path.cwd()) else str(path)
+
+
+def _files(directory: Path, kind: str) -> list[Path]:
+    pattern = "*.j2" if kind == "templates" else "*.yaml"
+    return sorted((directory / kind).glob(pattern))
+
+
+def _position(fault: Fault) -> tuple[str, int, int]:
+    name, _, rest = fault.where.partition(":")
+    line, _, column = rest.partition(":")
+    return name, int(line) if line.isdigit() else 0, int(column) if column.isdigit() else 0
+
+
+def _named(kind: str, name: str, known: Mapping[str, Parsed[Model]]) -> Model:
+    if name in known:
+        return known[name].model
+    hint = did_you_mean(name, known)
+    if ":" in name:
+        hint = (
+            "leave feature suffixes such as :xnack- out: gfx12 has no XNACK, and a target file names one architecture"
+        )
+    raise SpecError(Fault(f"{kind} {name!r}", f"not a known {kind}", ", ".join(sorted(known)), hint))

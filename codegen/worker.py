@@ -1,0 +1,165 @@
+"""One compilation, inside a worker process: text and options in, bytes and messages out.
+
+Triton's own objects do not pickle, so nothing of them leaves this module.  A worker runs one compilation at a time: the
+environment, standard output and standard error of the whole process belong to it meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from assay import objects
+
+from .environment import compile_environment
+from .records import sha256_hex
+
+# LLVM and MLIR print and go on; Triton then returns an object without the instruction that could not be assembled.
+_COMPLAINT = re.compile(r"(?im)^.*(\berror:|LLVM ERROR|fatal error).*$")
+_MESSAGE_LIMIT = 20_000
+
+
+def compile_in_worker(request: dict[str, Any]) -> dict[str, Any]:
+    """Compile a `CompileRequest` given as a dictionary; returns an `Outcome` as one.  Never raises for bad source."""
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="assay-compile-") as scratch:
+        environment = compile_environment(
+            dict(os.environ), os.path.join(scratch, "cache"), line_info=request["line_info"]
+        )
+        with _environment(environment), _captured_output(os.path.join(scratch, "printed")) as printed:
+            result, failure = _attempt(request)
+        text = printed()
+    try:
+        outcome = _judge(request, result, failure, text)
+    except objects.ObjectError as error:
+        outcome = {"status": "compile_error", "messages": f"the code object cannot be inspected: {error}"}
+    outcome["seconds"] = time.perf_counter() - started
+    return outcome
+
+
+def _attempt(request: dict[str, Any]) -> tuple[Any, str]:
+    try:
+        return _compile(request), ""
+    except Exception as error:  # whatever the compiler raises is this candidate's failure, never the build's
+        return None, f"{type(error).__name__}: {error}"
+
+
+def _compile(request: dict[str, Any]) -> Any:
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    function = _load_kernel(request["source"], request["kernel"])
+    names = list(function.arg_names)
+    signature = dict(request["signature"])
+    if names != list(signature):
+        raise ValueError(f"the kernel takes ({', '.join(names)}), the spec says ({', '.join(signature)})")
+    attributes = {(names.index(name),): [["tt.divisibility", divisor]] for name, divisor in request["divisibility"]}
+    architecture = request["compiler_arch"]
+    target = GPUTarget(
+        request["backend"], int(architecture) if architecture.isdigit() else architecture, request["wavefront_size"]
+    )
+    options = {
+        **dict(request["options"]),
+        "num_warps": request["num_warps"],
+        "num_stages": request["num_stages"],
+        "enable_fp_fusion": request["enable_fp_fusion"],
+    }
+    source = ASTSource(function, signature, dict(request["constants"]), attributes)
+    return triton.compile(source, target=target, options=options)
+
+
+def _load_kernel(source: str, kernel: str) -> Any:
+    """Execute rendered source; `linecache` lets Triton read it back.  The name depends on the text, on no folder."""
+    name = f"<rendered {sha256_hex(source)[:16]}>"
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    namespace: dict[str, Any] = {"__name__": "assay_rendered_kernel", "__file__": name}
+    exec(compile(source, name, "exec"), namespace)
+    if kernel not in namespace:
+        raise ValueError(f"the rendered source defines no {kernel}")
+    return namespace[kernel]
+
+
+def _judge(request: dict[str, Any], result: Any, failure: str, printed: str) -> dict[str, Any]:
+    complaints = [match.group(0).strip() for match in _COMPLAINT.finditer(printed)]
+    if failure:
+        return {"status": "compile_error", "messages": _shorten("\n".join([failure, *complaints]))}
+    if complaints:
+        return {"status": "compiler_complaint", "messages": _shorten("\n".join(complaints))}
+    code = result.asm["hsaco" if request["backend"] == "hip" else "cubin"]
+    if not code:
+        return {"status": "compile_error", "messages": "the compiler returned an empty code object"}
+    metadata = result.metadata
+    measured = _measure_hip(result) if request["backend"] == "hip" else _measure_cuda(code, metadata.name, printed)
+    return {
+        "status": "compiled",
+        "code": bytes(code),
+        "messages": _shorten("\n".join(line for line in printed.splitlines() if "warning" in line.lower())),
+        "symbol": metadata.name,
+        "num_warps": metadata.num_warps,
+        "shared_bytes": metadata.shared,
+        "global_scratch_bytes": getattr(metadata, "global_scratch_size", None),
+        "profile_scratch_bytes": getattr(metadata, "profile_scratch_size", None),
+        **measured,
+    }
+
+
+def _measure_hip(result: Any) -> dict[str, Any]:
+    return {"instructions": dict(objects.count_instructions_amdgcn(result.asm["amdgcn"]))}
+
+
+def _measure_cuda(code: bytes, symbol: str, printed: str) -> dict[str, Any]:
+    """What only tools can tell of a CUBIN.  A tool that fails leaves None, which no gate lets pass."""
+    report = objects.parse_ptxas_report(printed).get(symbol)
+    spills = (report.spill_load_bytes, report.spill_store_bytes) if report else None
+    disassembler = objects.find_disassembler()
+    if disassembler is None:
+        return {"assembler_spills": spills}
+    counts = objects.count_instructions_sass(code, disassembler)[symbol]
+    local = counts.root["LDL"], counts.root["STL"]
+    return {"assembler_spills": spills, "instructions": dict(counts.full), "sass_local": local}
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MESSAGE_LIMIT else text[:_MESSAGE_LIMIT] + "\n(cut)"
+
+
+@contextlib.contextmanager
+def _environment(wanted: dict[str, str]) -> Iterator[None]:
+    saved = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(saved)
+
+
+@contextlib.contextmanager
+def _captured_output(path: str) -> Iterator[Any]:
+    """Everything the process prints meanwhile, from Python and from C++ alike, which only descriptors 1 and 2 catch."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved = os.dup(1), os.dup(2)
+    with open(path, "w+b") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield lambda: text
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os.dup2(saved[0], 1)
+            os.dup2(saved[1], 2)
+            for descriptor in saved:
+                os.close(descriptor)
+            file.seek(0)
+            text = file.read().decode(errors="replace")

@@ -1,0 +1,1 @@
+"""Gates, selection of candidates, the lock, reports and the command line."""

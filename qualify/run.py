@@ -1,0 +1,199 @@
+"""The main job: expand, compile, judge, compare with the lock, write the bundle.  Nothing here prints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from assay.bundle import BundleError, Contents, Fault, verify_bundle, write_bundle
+from assay.bundle.atomic import replace_file
+from assay.codegen.builder import Builder
+from assay.codegen.cache import CompileCache
+from assay.codegen.environment import ignored_overrides
+from assay.codegen.expand import Selection, expand
+from assay.codegen.specs import SpecError, SpecSet
+from assay.codegen.toolchain import find_toolchain
+
+from . import lock as locks
+from .bundle_contents import bundle_contents
+from .report import as_text, report
+from .selection import ProblemResult, Selector, problems_only
+from .verification import object_faults
+
+QUALIFIED, GATE_FAILED, TOOLCHAIN_DIFFERS = 0, 1, 3
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What `assay qualify` was asked for.  only: a part of the problems; then no bundle takes the full one's name."""
+
+    target: str
+    profile: str
+    out: Path
+    lock: Path | None
+    cache: Path
+    jobs: int
+    time_limit: float
+    only: dict[str, tuple[str, ...]]
+    update_lock: bool
+    check: bool
+
+    @property
+    def folder(self) -> Path:
+        return self.out / self.target
+
+    @property
+    def lock_path(self) -> Path:
+        return self.lock or self.folder / f"qualified.{self.profile}.lock"
+
+    @property
+    def bundle_path(self) -> Path:
+        return self.folder / (f"{self.target}.only.assay" if self.only else f"{self.target}.assay")
+
+
+@dataclass
+class RunResult:
+    """What came of it.  status: the exit status; messages: why, for a person; written: files, in order."""
+
+    results: list[ProblemResult]
+    changes: list[locks.LockChange]
+    status: int
+    identity: str = ""
+    messages: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    written: list[Path] = field(default_factory=list)
+    document: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> str:
+        """The outcome in words."""
+        if any(not result.qualified for result in self.results):
+            return "NOT QUALIFIED"
+        return {QUALIFIED: "QUALIFIED", TOOLCHAIN_DIFFERS: "OTHER COMPILER BUILD"}.get(self.status, "LOCK DIFFERS")
+
+
+Progress = Callable[[ProblemResult], None]
+
+
+def qualify(specs: SpecSet, options: RunOptions, problems_found: Callable[[int], Progress]) -> RunResult:
+    """One run.  `problems_found` hears how many problems there are and returns the callback for each finished one.
+
+    Raises FaultsError for everything that stops it before a verdict: SpecError and TemplateError (bad input),
+    ToolchainError and CacheError (environment), BundleError (the bundle or a report cannot be written).
+    """
+    toolchain = find_toolchain()
+    target = specs.target(options.target)
+    problems = problems_only(expand(specs, options.target, Selection(options.profile, options.only)))
+    if not problems:
+        raise SpecError(Fault(f"profile {options.profile} on {options.target}", "no problem at all", "at least one"))
+    cache = CompileCache(options.cache)
+    with Builder(cache, toolchain, jobs=options.jobs, time_limit=options.time_limit) as builder:
+        results = Selector(specs, target, builder).run(problems, problems_found(len(problems)))
+    now = locks.lock_of(options.target, options.profile, toolchain, results)
+    run = RunResult(results, [], QUALIFIED)
+    run.warnings = [*_override_warnings(), *(f"damaged cache entry {name} was compiled anew" for name in cache.damaged)]
+    failed = [result for result in results if not result.qualified]
+    if failed:
+        run.status = GATE_FAILED
+        run.messages.append(f"{len(failed)} of {len(results)} problems have no qualified candidate")
+    _compare_lock(run, options, now)
+    if run.status == QUALIFIED and not options.check:
+        _write_qualified(run, options, now, bundle_contents(specs, target, options.profile, toolchain, results))
+    run.document = report(
+        target=options.target,
+        profile=options.profile,
+        toolchain=toolchain,
+        results=results,
+        lock_changes=run.changes,
+        verdict="qualified" if run.status == QUALIFIED else "failed",
+        warnings=run.warnings,
+    )
+    if not options.check:
+        _write(run, options.folder / "report.json", as_text(run.document).encode())
+    return run
+
+
+def _override_warnings() -> list[str]:
+    return [
+        f"{name} is set and was ignored: builds do not depend on the shell" for name in ignored_overrides(os.environ)
+    ]
+
+
+def _compare_lock(run: RunResult, options: RunOptions, now: locks.Lock) -> None:
+    if options.update_lock and not options.check:
+        return
+    accept = "run the same command with --update-lock to accept"
+    try:
+        before = locks.read_lock(options.lock_path)
+    except locks.LockError as error:
+        run.status = GATE_FAILED
+        run.messages += [str(fault) for fault in error.faults]
+        return
+    selected = {locks.key_of(result) for result in run.results}
+    old_rows = [row for row in before.rows if not options.only or row.key in selected] if before else []
+    # What failed its gates is reported as such; it is not 'gone' from the lock.
+    failed = {locks.key_of(result) for result in run.results if not result.qualified}
+    run.changes = [change for change in locks.compare(old_rows, now.rows) if change.key not in failed]
+    if before is None:
+        run.messages.append(f"no lock at {options.lock_path}: everything is new; {accept}")
+    elif (before.target, before.profile) != (now.target, now.profile):
+        given = f"is for {before.target} {before.profile}"
+        run.messages.append(f"{options.lock_path} {given}, this run is {now.target} {now.profile}")
+        run.status = GATE_FAILED
+    elif run.changes:
+        run.messages.append(f"{len(run.changes)} differences to {options.lock_path}; {accept}")
+    if before is not None and before.toolchain != now.toolchain:
+        run.messages.append(
+            f"{options.lock_path} was made by another compiler build: triton {before.toolchain.triton_version} "
+            f"({before.toolchain.wheel_sha256[:12]}), here {now.toolchain.triton_version} "
+            f"({now.toolchain.wheel_sha256[:12]})"
+        )
+        run.status = max(run.status, TOOLCHAIN_DIFFERS) if run.status == QUALIFIED else run.status
+    elif run.changes:
+        run.status = GATE_FAILED
+
+
+def _write_qualified(run: RunResult, options: RunOptions, now: locks.Lock, contents: Contents) -> None:
+    """Bundle and lock, each whole or not at all.  The bundle takes its name only after it was read back whole."""
+    new_lock = str(_merged(options, now)).encode() if options.update_lock else None
+    _make_folder(options.folder)
+    candidate = options.bundle_path.with_name(f".{options.bundle_path.name}.unverified")
+    try:
+        run.identity = write_bundle(candidate, contents)
+        if faults := verify_bundle(candidate, object_faults):
+            raise BundleError(faults)
+        os.replace(candidate, options.bundle_path)
+    finally:
+        candidate.unlink(missing_ok=True)
+    run.written.append(options.bundle_path)
+    if new_lock is not None:
+        _write(run, options.lock_path, new_lock)
+
+
+def _merged(options: RunOptions, now: locks.Lock) -> locks.Lock:
+    """With `--only`, the rows that were not built stay as they are in the lock.  Raises LockError."""
+    if not options.only or (before := locks.read_lock(options.lock_path)) is None:
+        return now
+    if (before.target, before.profile, before.toolchain) != (now.target, now.profile, now.toolchain):
+        hint = "update the whole lock: leave --only out"
+        given = "made for another target or profile, or by another compiler build"
+        raise locks.LockError(Fault(str(options.lock_path), given, "rows of one compiler build", hint))
+    fresh = {row.key: row for row in now.rows}
+    kept = [fresh.pop(row.key, row) for row in before.rows]
+    return locks.Lock(now.target, now.profile, now.toolchain, (*kept, *fresh.values()))
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BundleError(Fault(str(path), f"cannot be made: {error.strerror}", "a folder to write to")) from None
+
+
+def _write(run: RunResult, path: Path, data: bytes) -> None:
+    _make_folder(path.parent)
+    replace_file(path, [data])
+    run.written.append(path)

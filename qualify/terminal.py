@@ -1,0 +1,165 @@
+"""What a person sees of a run: progress while it goes, then a table, what was rejected and why, and the verdict."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+import rich.progress
+from assay.codegen.records import Problem, spell
+from assay.codegen.spec_models import TargetFile
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from .gates import Judgement
+from .lock import LockChange
+from .selection import ProblemResult
+
+# Without a terminal rich would assume 80 columns and cut every row; a log has no edge.
+_LOG_WIDTH = 260
+_SHOWN_CHANGES = 40
+_COLOURS = {"worse": "red", "gone": "red", "better": "green", "new": "cyan", "changed": "yellow"}
+_SHORT_LAUNCH = {"num_stages": "st", "num_warps": "w"}
+
+# Column title, and the resources that stand in it; a column is shown when the target's binaries have it.
+_COLUMNS = (
+    ("VGPR", ("vgpr_count",)),
+    ("SGPR", ("sgpr_count",)),
+    ("spills V/S", ("vgpr_spill_count", "sgpr_spill_count")),
+    ("scratch B", ("scratch_bytes",)),
+    ("regs", ("register_count",)),
+    ("stack B", ("stack_bytes",)),
+    ("LDL/STL", ("local_load_count", "local_store_count")),
+    ("spill B ld/st", ("spill_load_bytes", "spill_store_bytes")),
+    ("LDS B", ("lds_total_bytes",)),
+    ("code B", ("code_bytes",)),
+)
+
+
+def console(*, error: bool = False) -> Console:
+    """A console on standard output or error: as wide as the terminal, or as a log wants."""
+    stream = sys.stderr if error else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else _LOG_WIDTH
+    return Console(stderr=error, width=width, highlight=False, soft_wrap=False)
+
+
+class Progress:
+    """Progress on standard error: a bar on a terminal, a line a finished problem in a log.  A context manager."""
+
+    def __init__(self, what: str):
+        self._what = what
+        self._out = console(error=True)
+        self._bar: rich.progress.Progress | None = None
+        self._done = 0
+        self._total = 0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def start(self, total: int) -> Callable[[ProblemResult], None]:
+        """Begin with `total` problems; the callback takes each one as it is finished."""
+        self._total = total
+        if self._out.is_terminal:
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            self._bar = rich.progress.Progress(*columns, console=self._out, transient=True)
+            self._bar.start()
+            self._bar.add_task(self._what, total=total)
+        return self._finished
+
+    def _finished(self, result: ProblemResult) -> None:
+        self._done += 1
+        if self._bar is not None:
+            self._bar.advance(self._bar.task_ids[0])
+            return
+        verdict = "ok" if result.qualified else "FAILED"
+        tried = len(result.rejected) + (1 if result.chosen else 0)
+        label = f"{result.problem.family} {result.problem.label}"
+        self._out.print(f"[{self._done}/{self._total}] {verdict} {label} ({tried} tried)", markup=False)
+
+
+def print_results(out: Console, target: TargetFile, results: list[ProblemResult]) -> None:
+    """The table: one line a problem with the chosen launch and its resources, then every rejected candidate."""
+    for family in dict.fromkeys(result.problem.family for result in results):
+        of_family = [result for result in results if result.problem.family == family]
+        out.print(_table(family, target, of_family))
+    _print_rejected(out, results)
+
+
+def _table(family: str, target: TargetFile, results: list[ProblemResult]) -> Table:
+    constant = _constant_axes([result.problem for result in results])
+    title = f"{family} on {target.target}" + (f" ({', '.join(constant)})" if constant else "")
+    table = Table(title=title, title_justify="left", header_style="bold")
+    table.add_column("problem", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("launch", no_wrap=True)
+    columns = [column for column in _COLUMNS if any(_cell(result.chosen, column[1]) != "-" for result in results)]
+    for name, _ in columns:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("evidence", no_wrap=True)
+    for result in results:
+        chosen = result.chosen
+        verdict = Text("qualified", "green") if chosen else Text("FAILED", "bold red")
+        launch = _launch(chosen) if chosen else "none of its candidates qualifies"
+        cells = [_cell(chosen, names) for _, names in columns]
+        table.add_row(_problem_label(result.problem, constant), verdict, launch, *cells, "static" if chosen else "-")
+    return table
+
+
+def _constant_axes(problems: list[Problem]) -> list[str]:
+    """Axes with one value in all of them: said once above the table instead of in every line."""
+    if len(problems) < 2:
+        return []
+    common = set(problems[0].axes).intersection(*(set(problem.axes) for problem in problems))
+    return [f"{name}={spell(value)}" for name, value in problems[0].axes if (name, value) in common]
+
+
+def _problem_label(problem: Problem, constant: list[str]) -> str:
+    parts = [f"{name}={spell(value)}" for name, value in problem.axes]
+    return " ".join(part for part in parts if part not in constant) or problem.label
+
+
+def _launch(judgement: Judgement) -> str:
+    return " ".join(
+        f"{_SHORT_LAUNCH[name]}{value}" if name in _SHORT_LAUNCH else f"{name}={spell(value)}"
+        for name, value in judgement.variant.candidate.launch
+    )
+
+
+def _cell(judgement: Judgement | None, names: tuple[str, ...]) -> str:
+    if judgement is None or judgement.resources is None:
+        return "-"
+    values = [getattr(judgement.resources, name) for name in names]
+    if all(value is None for value in values):
+        return "-"
+    return "/".join("?" if value is None else f"{value:,}" for value in values)
+
+
+def _print_rejected(out: Console, results: list[ProblemResult]) -> None:
+    if not any(result.rejected for result in results):
+        return
+    out.print("\nRejected candidates, and which budget each broke:", style="bold")
+    for result in results:
+        if not result.rejected:
+            continue
+        style = "" if result.qualified else "bold red"
+        out.print(Text(f"{result.problem.family} {result.problem.label}", style))
+        nearest = None if result.qualified else result.nearest()
+        for judgement in result.rejected:
+            mark = "  (nearest)" if judgement is nearest else ""
+            reasons = "; ".join(str(reason) for reason in judgement.reasons)
+            out.print(Text(f"    {_launch(judgement)}: {reasons}{mark}"))
+
+
+def print_changes(out: Console, changes: list[LockChange]) -> None:
+    """Differences to the lock, the first of them in full."""
+    for change in changes[:_SHOWN_CHANGES]:
+        out.print(Text(str(change), _COLOURS[change.kind]))
+    if len(changes) > _SHOWN_CHANGES:
+        out.print(f"… and {len(changes) - _SHOWN_CHANGES} more; all of them are in report.json")

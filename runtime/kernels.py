@@ -1,0 +1,185 @@
+"""A loaded bundle: which kernel serves a call, decided on shapes alone. Nothing here touches a driver."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from assay.bundle.devices import ArchitectureMismatch, Device, matching_targets, pair_names
+from assay.bundle.faults import BundleError, Fault, did_you_mean
+from assay.bundle.reader import Bundle, UnknownName
+from assay.bundle.records import Row, TargetRecord
+from assay.bundle.table import NoMatch, OrderedRows, Selection, UnknownRow, Verdict, explain, select
+
+from .errors import (
+    ArchitectureError,
+    AssayRuntimeError,
+    BundleLoadError,
+    NoMatchError,
+    ObjectError,
+    UnknownFamilyError,
+    UnknownRowError,
+)
+
+
+def load(path: str | os.PathLike[str], device: Device | None = None) -> Kernels:
+    """Open the bundle at `path` for `device`, a pair of backend and architecture: ('hip', 'gfx1201').
+
+    Without a device the bundle must hold code for one architecture only. Raises BundleLoadError (missing, damaged,
+    another version) or ArchitectureError (before any row is looked at); then no file is left open.
+    """
+    try:
+        bundle = Bundle.open(path)
+    except BundleError as error:
+        raise BundleLoadError(str(error)) from error
+    try:
+        return Kernels(bundle, _targets(bundle, device))
+    except ArchitectureMismatch as error:
+        bundle.close()
+        raise ArchitectureError(str(error)) from error
+    except BaseException:
+        bundle.close()
+        raise
+
+
+class Kernels:
+    """The kernels of one bundle for one architecture. Made by `load`; safe to use from several threads.
+
+    A request is the call's own facts as keywords: `head_dim=128, gqa=8, kv_format="bf16"`. Typing is strict ('128' is
+    not 128, True is not 1). `force_row` considers one row alone, whose conditions must hold all the same; `forbid_rows`
+    leaves rows out.
+    Every method raises AssayRuntimeError: UnknownFamilyError, UnknownRowError, NoMatchError, ObjectError, or the root
+    where the table itself is damaged or the bundle closed.
+    """
+
+    def __init__(self, bundle: Bundle, targets: tuple[TargetRecord, ...]):
+        self._bundle = bundle
+        self.targets = targets
+        self._rows: dict[str, OrderedRows] = {}
+        self._verified: set[str] = set()
+
+    @property
+    def identity(self) -> str:
+        """The bundle's identity, hexadecimal."""
+        return self._bundle.identity
+
+    def families(self) -> tuple[str, ...]:
+        """The families that have rows, sorted."""
+        return self._bundle.families()
+
+    def select(
+        self, family: str, /, *, force_row: str | None = None, forbid_rows: Collection[str] = (), **request: Any
+    ) -> Selection:
+        """The row that serves the request. Reads the family's table and nothing else."""
+        with _translated():
+            rows = self._family(family)
+            self._check_forbidden(forbid_rows)
+            return select(rows, request, force=force_row, forbid=forbid_rows)
+
+    def explain(
+        self, family: str, /, *, force_row: str | None = None, forbid_rows: Collection[str] = (), **request: Any
+    ) -> tuple[Verdict, ...]:
+        """A verdict on every row of the family, in the order in which they are tried."""
+        with _translated():
+            rows = self._family(family)
+            self._check_forbidden(forbid_rows)
+            return explain(rows, request, force=force_row, forbid=forbid_rows)
+
+    def require(
+        self, family: str, /, *, force_row: str | None = None, forbid_rows: Collection[str] = (), **request: Any
+    ) -> Selection:
+        """`select`, and the row's code object is whole: for configuration time, so that no call fails later."""
+        selection = self.select(family, force_row=force_row, forbid_rows=forbid_rows, **request)
+        self._verify(selection.row)
+        return selection
+
+    def supports(
+        self, family: str, /, *, force_row: str | None = None, forbid_rows: Collection[str] = (), **request: Any
+    ) -> bool:
+        """Whether `require` would succeed. A damaged code object is logged as an error besides.
+
+        Raises AssayRuntimeError where there is no telling: a damaged table, a closed bundle, an unknown row id.
+        """
+        try:
+            self.require(family, force_row=force_row, forbid_rows=forbid_rows, **request)
+        except (UnknownFamilyError, NoMatchError):
+            return False
+        except ObjectError as error:
+            import logging  # Rarely needed, and it would be a third of what importing this package costs.
+
+            logging.getLogger("assay.runtime").error("%s", error)
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close the bundle. Selections made stay valid; what was not read yet cannot be read any more."""
+        self._bundle.close()
+
+    def __enter__(self) -> Kernels:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _family(self, family: str) -> OrderedRows:
+        if family not in self._rows:
+            names = {target.name for target in self.targets}
+            # Filtering keeps the order, so the rows need no sorting again.
+            rows = OrderedRows(row for row in self._bundle.rows(family) if row.target in names)
+            if not rows:
+                held = ", ".join(sorted(names))
+                raise UnknownName(Fault(str(self._bundle.path), f"family {family} has no row for {held}"))
+            self._rows.setdefault(family, rows)
+        return self._rows[family]
+
+    def _check_forbidden(self, forbid_rows: Collection[str]) -> None:
+        """A misspelt kill switch that silently does nothing would leave the bad kernel running."""
+        forbidden = (forbid_rows,) if isinstance(forbid_rows, str) else forbid_rows
+        if not forbidden:
+            return
+        known = {row.id for name in self.families() for row in self._bundle.rows(name)}
+        for id in sorted(set(forbidden) - known):
+            raise UnknownRow(
+                Fault("forbid_rows", f"no row {id!r}", f"one of {len(known)} rows", did_you_mean(id, known))
+            )
+
+    def _verify(self, row: Row) -> None:
+        if row.object in self._verified:
+            return
+        try:
+            self._bundle.object_bytes(row.object)
+        except BundleError as error:
+            raise ObjectError(f"row {row.family}/{row.id} ({row.target}), kernel {row.symbol}: {error}") from error
+        self._verified.add(row.object)
+
+
+def _targets(bundle: Bundle, device: Device | None) -> tuple[TargetRecord, ...]:
+    targets = bundle.manifest.targets
+    if device is not None:
+        return matching_targets(targets, device, str(bundle.path))
+    if len({(target.backend, target.arch) for target in targets}) > 1:
+        fault = Fault(
+            str(bundle.path), "holds several architectures", ", ".join(pair_names(targets)), "name one as device="
+        )
+        raise ArchitectureMismatch(fault)
+    return targets
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """The bundle's errors as this package's own."""
+    try:
+        yield
+    except NoMatch as error:
+        raise NoMatchError(error) from error
+    except UnknownRow as error:
+        raise UnknownRowError(str(error)) from error
+    except UnknownName as error:
+        raise UnknownFamilyError(str(error)) from error
+    except BundleError as error:
+        raise AssayRuntimeError(str(error)) from error

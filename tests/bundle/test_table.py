@@ -1,0 +1,118 @@
+import pickle
+
+import pytest
+from assay.bundle import NoMatch, UnknownRow, explain, select
+
+FULL = {"head_dim": 128, "gqa": 4, "q_align": 16}
+
+
+@pytest.fixture
+def rows(factory):
+    return [row for row in factory.small_rows() if row.family == "copy" and row.target == "gfx1201"]
+
+
+def test_the_most_specific_row_wins_and_the_generic_one_stands_behind_it(rows):
+    assert select(rows, FULL).row.id == "aligned"
+    selection = select(rows, FULL | {"q_align": 2})
+    assert selection.row.id == "generic"
+    assert selection.considered == ("wide", "aligned")
+
+
+def test_preference_goes_before_specificity_and_the_id_decides_last(factory):
+    one = [("head_dim", "eq", 128)]
+    rows = [
+        factory.make_row("b", one),
+        factory.make_row("a", one),
+        factory.make_row("c", [*one, ("gqa", "eq", 4)]),
+        factory.make_row("z", one, preference=1),
+    ]
+    tried = [verdict.row.id for verdict in explain(rows, FULL)]
+    assert tried == ["z", "c", "a", "b"]
+    assert [select(rows, FULL, forbid=tried[:n]).row.id for n in range(4)] == tried
+
+
+def test_selection_does_not_depend_on_the_order_of_the_rows(rows):
+    assert select(rows, FULL) == select(rows[::-1], FULL)
+
+
+def test_no_match_lists_every_row_nearest_first_with_its_first_failed_condition(rows):
+    with pytest.raises(NoMatch) as caught:
+        select(rows, {"head_dim": 96, "gqa": 4, "q_aling": 16})
+    assert str(caught.value).splitlines() == [
+        "copy: none of 3 rows serves head_dim=96, gqa=4, q_aling=16; nearest first:",
+        "  generic (gfx1201): 1 of 2 conditions failed: head_dim: requested 96, required 128",
+        "  wide (gfx1201): 2 of 2 conditions failed: head_dim: requested 96, required 256",
+        "  aligned (gfx1201): 2 of 3 conditions failed: head_dim: requested 96, required 128",
+        "  the bundle covers head_dim: 128, 256",
+        "  no row asks for q_aling; did you mean q_align?",
+    ]
+    assert [verdict.row.id for verdict in caught.value.verdicts] == ["generic", "wide", "aligned"]
+    assert len(caught.value.faults) == 3
+
+
+def test_a_missing_field_is_reported_as_not_given(rows):
+    with pytest.raises(NoMatch, match="gqa: requested not given, required one of 4, 8"):
+        select(rows, {"head_dim": 128})
+
+
+def test_text_is_not_taken_for_a_number_and_the_message_shows_it(rows):
+    with pytest.raises(NoMatch, match="head_dim: requested '128', required 128"):
+        select(rows, FULL | {"head_dim": "128"})
+
+
+def test_a_condition_on_one_is_not_met_by_true_or_by_five(factory):
+    rows = [factory.make_row("one", [("batch", "eq", 1)])]
+    assert select(rows, {"batch": 1}).row.id == "one"
+    for other in (5, True, 1.0):
+        with pytest.raises(NoMatch):
+            select(rows, {"batch": other})
+
+
+def test_32_bit_extents_decide_between_the_fast_row_and_the_safe_one(factory):
+    rows = [
+        factory.make_row("fast", [("head_dim", "eq", 128), ("kv_bytes", "at_most", 2**31 - 1)]),
+        factory.make_row("safe", [("head_dim", "eq", 128)]),
+    ]
+    assert select(rows, {"head_dim": 128, "kv_bytes": 2**31 - 1}).row.id == "fast"
+    assert select(rows, {"head_dim": 128, "kv_bytes": 2**31}).row.id == "safe"
+
+
+def test_forcing_a_row_does_not_lift_its_conditions(rows):
+    assert select(rows, FULL, force="generic").row.id == "generic"
+    with pytest.raises(NoMatch, match=r"wide .*head_dim: requested 128, required 256"):
+        select(rows, FULL, force="wide")
+
+
+def test_forcing_an_unknown_row_names_the_nearest(rows):
+    with pytest.raises(UnknownRow, match="did you mean generic"):
+        select(rows, FULL, force="generik")
+
+
+def test_forbidden_rows_are_never_taken_and_are_said_to_be_forbidden(rows):
+    assert select(rows, FULL, forbid=["aligned"]).row.id == "generic"
+    assert select(rows, FULL, forbid="aligned").row.id == "generic"
+    with pytest.raises(NoMatch, match=r"generic .*forbidden by the caller"):
+        select(rows, FULL, forbid=["aligned", "generic"])
+
+
+def test_an_empty_table_is_no_match():
+    with pytest.raises(NoMatch, match="no row at all"):
+        select([], FULL)
+
+
+def test_explain_gives_every_failed_condition_of_every_row(rows):
+    verdicts = {verdict.row.id: verdict for verdict in explain(rows, {"head_dim": 96, "gqa": 5})}
+    assert [failure.field for failure in verdicts["aligned"].failed] == ["head_dim", "gqa", "q_align"]
+    assert not any(verdict.holds for verdict in verdicts.values())
+
+
+def test_select_takes_the_first_row_that_explain_says_holds(rows):
+    for request in (FULL, FULL | {"q_align": 8}, {"head_dim": 256, "kv_bytes": 5}):
+        first = next(verdict.row for verdict in explain(rows, request) if verdict.holds)
+        assert select(rows, request).row is first
+
+
+def test_no_match_crosses_a_process_boundary_whole(rows):
+    with pytest.raises(NoMatch) as caught:
+        select(rows, {})
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
