@@ -5,7 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import tempfile
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 from pebble import ProcessExpired, ProcessPool
@@ -13,10 +15,11 @@ from pebble import ProcessExpired, ProcessPool
 from .cache import CompileCache, cache_key
 from .records import CompileRequest, Outcome
 from .toolchain import Toolchain
-from .worker import compile_in_worker
+from .worker import PRINTED, compile_in_worker
 
 # Longest compilation seen is about 5 s (compiler-facts); a hang must still end within a coffee.
 DEFAULT_TIME_LIMIT = 180.0
+_LAST_LINES, _LAST_LETTERS = 3, 500
 
 
 class Builder:
@@ -43,6 +46,7 @@ class Builder:
             else:
                 self._pool.stop()
             self._pool.join()
+            self._scratch.cleanup()
 
     def submit(self, request: CompileRequest) -> Future[Outcome]:
         """A future that gives the outcome, whatever became of the worker; it raises only CacheError."""
@@ -57,32 +61,47 @@ class Builder:
             # Spawned, not forked: a worker must not inherit threads, descriptors or imports that could change code.
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPool(max_workers=self._jobs, context=context)
-        work = self._pool.schedule(compile_in_worker, args=[request.to_dict()], timeout=self._time_limit)
+            # Ours, not the workers': one that is killed removes nothing.
+            self._scratch = tempfile.TemporaryDirectory(prefix="assay-build-", ignore_cleanup_errors=True)
+        scratch = Path(self._scratch.name, key)
+        work = self._pool.schedule(compile_in_worker, args=[request.to_dict(), str(scratch)], timeout=self._time_limit)
         result: Future[Outcome] = Future()
-        work.add_done_callback(lambda done: self._finish(key, done, result))
+        work.add_done_callback(lambda done: self._finish(key, done, scratch, result))
         return result
 
-    def _finish(self, key: str, work: Future[dict[str, Any]], result: Future[Outcome]) -> None:
+    def _finish(self, key: str, work: Future[dict[str, Any]], scratch: Path, result: Future[Outcome]) -> None:
         try:
-            outcome = self._outcome(work)
+            outcome = self._outcome(work, scratch)
             self._cache.put(key, outcome)
             result.set_result(outcome)
         except BaseException as error:
             result.set_exception(error)
 
-    def _outcome(self, work: Future[dict[str, Any]]) -> Outcome:
+    def _outcome(self, work: Future[dict[str, Any]], scratch: Path) -> Outcome:
         try:
             return Outcome(**work.result())
         except TimeoutError:
-            return Outcome("timed_out", messages=f"not finished after {self._time_limit:g} s")
+            return Outcome("timed_out", messages=f"not finished after {self._time_limit:g} s{_last_words(scratch)}")
         except ProcessExpired as error:
-            return Outcome("crashed", messages=f"the compiler process {_how_it_died(error.exitcode)}")
+            how = _how_it_died(error.exitcode)
+            return Outcome("crashed", messages=f"the compiler process {how}{_last_words(scratch)}")
 
 
 def _how_it_died(exitcode: int | None) -> str:
-    if exitcode is not None and exitcode < 0:
-        return f"was killed by {signal.Signals(-exitcode).name}"
-    return f"ended with status {exitcode}"
+    if exitcode is None or exitcode >= 0:
+        return f"ended with status {exitcode}"
+    names = {number.value: number.name for number in signal.Signals}
+    return f"was killed by {names.get(-exitcode, f'signal {-exitcode}')}"
+
+
+def _last_words(scratch: Path) -> str:
+    """The last lines that a worker printed before it died, such as the compiler's failed assertion."""
+    try:
+        lines = (scratch / PRINTED).read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    said = "; ".join(line.strip() for line in lines[-_LAST_LINES:])
+    return f"; it printed last: {said[-_LAST_LETTERS:]}" if said else ""
 
 
 def _finished(outcome: Outcome) -> Future[Outcome]:

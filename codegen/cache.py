@@ -113,9 +113,9 @@ def _decode(data: bytes, key: str) -> Outcome | None:
     if data[:head] != _MAGIC or hashlib.sha256(payload).digest() != digest:
         return None
     entry = msgpack.unpackb(payload)
-    fields = entry["outcome"]
-    if entry["key"] != key or set(fields) != _FIELDS:
+    if entry["key"] != key or set(entry["outcome"]) != _FIELDS:
         return None
+    fields = entry["outcome"]
     for name in ("sass_local", "assembler_spills"):
         fields[name] = tuple(fields[name]) if fields[name] is not None else None
     return Outcome(**fields, cached=True)

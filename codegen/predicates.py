@@ -58,9 +58,12 @@ def _operator_holds(operator: str, operand: Any, value: Any) -> bool:
 
 
 def check_predicate(
-    when: Mapping[str, Any], path: KeyPath, source: YamlSource, domains: Mapping[str, Collection[Any]]
+    when: Mapping[str, Any], path: KeyPath, source: YamlSource, domains: Mapping[str, Collection[Any] | None]
 ) -> list[Fault]:
-    """Everything wrong with a predicate.  `domains` maps each name that may be used to the values it can take."""
+    """Everything wrong with a predicate.
+
+    `domains` maps each name that may be used to the values it can take, or to None where they are not known.
+    """
     faults: list[Fault] = []
     for name, test in when.items():
         here = (*path, name)
@@ -68,8 +71,8 @@ def check_predicate(
             allowed = ", ".join(sorted(domains))
             where = source.where(here, key=True)
             faults.append(Fault(where, f"unknown name {name!r}", allowed, did_you_mean(name, domains)))
-        else:
-            faults.extend(_check_test(test, here, source, domains[name]))
+        elif (domain := domains[name]) is not None:
+            faults.extend(_check_test(test, here, source, domain))
     return faults
 
 
@@ -88,9 +91,20 @@ def _check_test(test: Any, path: KeyPath, source: YamlSource, domain: Collection
             faults.extend(_check_values(operand, here, source, domain))
         elif operator in _INTEGER_OPERATORS:
             faults.extend(_check_integer(operator, operand, here, source, domain))
-        elif not all(isinstance(value, tuple) for value in domain):
-            faults.append(Fault(source.where(here, key=True), "contains", "on a list only, as target.features is"))
+        else:
+            faults.extend(_check_contains(operand, here, source, domain))
     return faults
+
+
+def _check_contains(operand: Any, path: KeyPath, source: YamlSource, domain: Collection[Any]) -> list[Fault]:
+    if not all(isinstance(value, tuple) for value in domain):
+        return [Fault(source.where(path, key=True), "contains", "on a list only, as target.features is")]
+    known = sorted({item for value in domain for item in value})
+    if any(same(item, operand) for item in known):
+        return []
+    # A name that no list holds would exclude every problem without a word.
+    given = f"{_spell(operand)}, which no target has"
+    return [Fault(source.where(path), given, ", ".join(known), did_you_mean(operand, known))]
 
 
 def _check_integer(

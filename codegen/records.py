@@ -76,7 +76,7 @@ class CompileRequest:
     """All that decides the bytes of a code object, next to the compiler build itself.
 
     signature: (argument, Triton type or "constexpr") in the kernel's order.
-    divisibility: (argument, divisor that the caller promises).
+    divisibility: (argument, divisor that the caller promises).  within_2gib: pointers whose tensors span no more.
     """
 
     source: str
@@ -87,6 +87,7 @@ class CompileRequest:
     signature: tuple[tuple[str, str], ...]
     constants: tuple[tuple[str, int], ...]
     divisibility: tuple[tuple[str, int], ...]
+    within_2gib: tuple[str, ...]
     num_warps: int
     num_stages: int
     options: tuple[tuple[str, Any], ...] = ()
@@ -108,8 +109,8 @@ class Variant:
 
     @property
     def specialisation(self) -> dict[str, Any]:
-        """Which arguments are promised divisible by what (elements for strides, bytes for pointers)."""
-        return {"divisible_by": dict(self.request.divisibility)}
+        """What the caller promises: divisors (elements for strides, bytes for pointers) and 2 GiB ranges."""
+        return {"divisible_by": dict(self.request.divisibility), "within_2gib": list(self.request.within_2gib)}
 
 
 OutcomeStatus = Literal["compiled", "compile_error", "compiler_complaint", "crashed", "timed_out"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from assay.bundle.faults import Fault, did_you_mean
 
-from .predicates import check_predicate, same
+from .predicates import check_predicate, holds, same
+from .records import spell
 from .spec_models import ArgumentSpec, Axis, FamilyFile, ProfileFile, TargetFile
 from .spec_parse import Parsed
 from .yaml_source import KeyPath, YamlSource
@@ -20,7 +22,10 @@ REQUIRED_BUDGETS = {
 }
 LAUNCH_FIELDS = {"num_stages": range(1, 9), "num_warps": (1, 2, 4, 8, 16, 32)}
 
+TARGET_FACTS = ("target.name", "target.backend", "target.arch", "target.wavefront_size", "target.features")
+
 Domains = Mapping[str, Collection[Any]]
+TargetDomains = Mapping[str, Collection[Any] | None]
 
 
 def target_facts(target: TargetFile) -> dict[str, Any]:
@@ -59,18 +64,19 @@ def check_profile(parsed: Parsed[ProfileFile], families: Mapping[str, FamilyFile
             continue
         domains = {name: axis.values for name, axis in families[family].axes.items()}
         faults += check_predicate(selection, path, parsed.source, domains)
+        for axis, values in selection.items():
+            faults += _check_once(values, (*path, axis), parsed.source)
     return faults
 
 
-def check_family(parsed: Parsed[FamilyFile], targets: Iterable[TargetFile], templates: Path) -> list[Fault]:
-    """Everything in one family file that refers to something which is not there, or contradicts itself."""
+def check_family(parsed: Parsed[FamilyFile], targets: Collection[TargetFile], templates: Path) -> list[Fault]:
+    """Everything in one family file that refers to something which is not there, or contradicts itself.
+
+    `targets` is empty where not all of them could be read: what a predicate asks of a target is then not judged.
+    """
     family, source = parsed.model, parsed.source
     axes: Domains = {name: axis.values for name, axis in family.axes.items()}
-    facts = [target_facts(target) for target in targets]
-    on_target = {
-        **axes,
-        **{name: tuple({fact[name]: None for fact in facts}) for name in (facts[0] if facts else ())},
-    }
+    on_target: TargetDomains = {**axes, **_target_domains(targets)}
     launch: Domains = {**{name: axis.values for name, axis in family.launch.items()}, **LAUNCH_FIELDS}
     faults: list[Fault] = []
     if not (templates / family.template).is_file():
@@ -94,7 +100,7 @@ def check_family(parsed: Parsed[FamilyFile], targets: Iterable[TargetFile], temp
     faults += _check_constants(family, source, {**axes, **launch})
     faults += _check_grid(family, source)
     faults += _check_candidates(family, source, on_target, launch)
-    faults += _check_dispatch(family, source, axes)
+    faults += _check_dispatch(family, source, axes, on_target)
     for index, item in enumerate(family.preferences):
         faults += check_predicate(item.when, ("preferences", index, "when"), source, on_target)
     for index, rule in enumerate(family.instructions):
@@ -103,6 +109,13 @@ def check_family(parsed: Parsed[FamilyFile], targets: Iterable[TargetFile], temp
             where = source.where(("instructions", index))
             faults.append(Fault(where, "a rule that asks for nothing", "require, forbid or both"))
     return faults
+
+
+def _target_domains(targets: Collection[TargetFile]) -> dict[str, Collection[Any] | None]:
+    """What each target fact can be.  A backend may be named without a target of it, so that families can be shared."""
+    facts = [target_facts(target) for target in targets]
+    seen = {name: tuple({fact[name]: None for fact in facts}) if facts else None for name in TARGET_FACTS}
+    return {**seen, "target.backend": tuple(REQUIRED_BUDGETS)}
 
 
 def _unknown(
@@ -121,10 +134,16 @@ def _check_values(axes: Mapping[str, Axis], section: str, source: YamlSource) ->
             faults.append(
                 Fault(source.where(path), f"values of types {', '.join(sorted(kinds))}", "values of one type")
             )
-        for index, value in enumerate(axis.values):
-            if any(same(value, earlier) for earlier in axis.values[:index]):
-                faults.append(Fault(source.where((*path, index)), f"{value} twice", "each value once"))
+        faults += _check_once(axis.values, path, source)
     return faults
+
+
+def _check_once(values: list[Any], path: KeyPath, source: YamlSource) -> list[Fault]:
+    return [
+        Fault(source.where((*path, index)), f"{spell(value)} twice", "each value once")
+        for index, value in enumerate(values)
+        if any(same(value, earlier) for earlier in values[:index])
+    ]
 
 
 def _check_arguments(family: FamilyFile, source: YamlSource, axes: Domains) -> list[Fault]:
@@ -137,6 +156,7 @@ def _check_arguments(family: FamilyFile, source: YamlSource, axes: Domains) -> l
             faults.append(Fault(source.where((*path, "name")), f"{argument.name} twice", "each argument once"))
         seen[argument.name] = argument
         faults += check_predicate(argument.when, (*path, "when"), source, axes)
+        faults += check_predicate(argument.within_2gib or {}, (*path, "within_2gib"), source, axes)
         faults += _check_argument_keys(argument, path, source)
         faults += _check_dtype_by(argument, path, source, axes)
         faults += _check_alignment(argument, path, source, axes)
@@ -144,11 +164,21 @@ def _check_arguments(family: FamilyFile, source: YamlSource, axes: Domains) -> l
             continue
         if argument.of not in pointers:
             faults.append(_unknown("pointer argument", argument.of, pointers, source, (*path, "of"), key=False))
+        elif not faults and _outlives(argument, pointers[argument.of], axes):
+            given = f"{argument.name} in problems without {argument.of}"
+            faults.append(Fault(source.where((*path, "of")), given, f"a when that implies that of {argument.of}"))
         elif argument.dim is not None and argument.dim not in (shape := pointers[argument.of].shape or []):
             faults.append(
                 _unknown(f"dimension of {argument.of}", argument.dim, shape, source, (*path, "dim"), key=False)
             )
     return faults
+
+
+def _outlives(stride: ArgumentSpec, pointer: ArgumentSpec, axes: Domains) -> bool:
+    """Whether some problem has the stride and not the pointer that it strides over."""
+    names = [name for name in axes if name in stride.when or name in pointer.when]
+    problems = (dict(zip(names, values, strict=True)) for values in itertools.product(*(axes[name] for name in names)))
+    return any(holds(stride.when, problem) and not holds(pointer.when, problem) for problem in problems)
 
 
 _KEYS_OF_KIND = {"pointer": {"role", "shape"}, "stride": {"of", "dim"}, "scalar": set()}
@@ -171,16 +201,15 @@ def _check_argument_keys(argument: ArgumentSpec, path: KeyPath, source: YamlSour
                     f"no {key} on a {argument.kind}",
                 )
             )
+    if argument.kind != "pointer" and argument.within_2gib is not None:
+        faults.append(Fault(source.where((*path, "within_2gib"), key=True), "within_2gib", "on pointers only"))
     if argument.kind == "scalar" and argument.alignment is not None:
         faults.append(Fault(source.where((*path, "alignment"), key=True), "alignment", "on pointers and strides only"))
-    if argument.kind == "stride" and argument.dtype not in ("i32", "i64"):
-        faults.append(
-            Fault(
-                source.where((*path, "dtype")),
-                f"{argument.name}: {argument.dtype}",
-                "i32 or i64 for a stride",
-            )
-        )
+    dtypes = {dtype for choices in (argument.dtype_by or {}).values() for dtype in choices.values()}
+    dtypes |= {argument.dtype} if argument.dtype else set()
+    if argument.kind == "stride" and not dtypes <= {"i32", "i64"}:
+        given = f"{argument.name}: {', '.join(sorted(dtypes))}"
+        faults.append(Fault(source.where((*path, "dtype")), given, "i32 or i64 for a stride"))
     return faults
 
 
@@ -193,12 +222,12 @@ def _check_dtype_by(argument: ArgumentSpec, path: KeyPath, source: YamlSource, a
     ((axis, choices),) = argument.dtype_by.items()
     if axis not in axes:
         return [_unknown("axis", axis, axes, source, (*here, axis))]
-    missing = [str(value) for value in axes[axis] if str(value) not in choices]
+    missing = [spell(value) for value in axes[axis] if spell(value) not in choices]
     faults = [
         Fault(source.where((*here, axis)), f"no dtype for {value}", f"one for every value of {axis}")
         for value in missing
     ]
-    known = [str(value) for value in axes[axis]]
+    known = [spell(value) for value in axes[axis]]
     faults += [
         _unknown(f"value of {axis}", value, known, source, (*here, axis, value))
         for value in choices
@@ -247,7 +276,7 @@ def _check_grid(family: FamilyFile, source: YamlSource) -> list[Fault]:
     ]
 
 
-def _check_candidates(family: FamilyFile, source: YamlSource, on_target: Domains, launch: Domains) -> list[Fault]:
+def _check_candidates(family: FamilyFile, source: YamlSource, on_target: TargetDomains, launch: Domains) -> list[Fault]:
     faults: list[Fault] = []
     for index, group in enumerate(family.candidates):
         faults += check_predicate(group.when, ("candidates", index, "when"), source, on_target)
@@ -263,11 +292,22 @@ def _check_candidates(family: FamilyFile, source: YamlSource, on_target: Domains
     return faults
 
 
-def _check_dispatch(family: FamilyFile, source: YamlSource, axes: Domains) -> list[Fault]:
+def _check_dispatch(family: FamilyFile, source: YamlSource, axes: Domains, on_target: TargetDomains) -> list[Fault]:
     faults: list[Fault] = []
     for name, how in family.dispatch.items():
         if name not in axes:
             faults.append(_unknown("axis", name, axes, source, ("dispatch", name)))
         elif how != "equal" and not all(type(value) is int for value in axes[name]):
             faults.append(Fault(source.where(("dispatch", name)), f"{name}: {how}", "equal, as the axis is no integer"))
+    for index, condition in enumerate(family.conditions):
+        path: KeyPath = ("conditions", index)
+        faults += check_predicate(condition.when, (*path, "when"), source, on_target)
+        if len(condition.limits()) != 1:
+            given = f"{condition.field}: {len(condition.limits())} limits"
+            faults.append(Fault(source.where(path), given, "one of equal, multiple_of, at_least and at_most"))
+        if condition.field in axes:
+            where = source.where((*path, "field"))
+            faults.append(
+                Fault(where, f"{condition.field} is an axis", "a field that is no axis", "list it in dispatch")
+            )
     return faults

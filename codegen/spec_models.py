@@ -6,13 +6,31 @@ exists) is checked in `spec_checks`, where the positions of both sides are at ha
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,47}$")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=400)]
-AxisValue = bool | int | str
+
+
+def _axis_value(value: Any) -> Any:
+    """One error where a union would give three.  Texts stand in locks and `--only` lists, which split at such signs."""
+    if type(value) in (bool, int) or (type(value) is str and re.fullmatch(r"[A-Za-z0-9_.+\-]{1,48}", value)):
+        return value
+    raise ValueError("true, false, an integer or a word of letters, digits and _.+-")
+
+
+def _integer(value: Any) -> Any:
+    """`true` equals 1 and 4.0 equals 4, so that a literal alone would take them."""
+    if type(value) is not int:
+        raise ValueError("an integer")
+    return value
+
+
+AxisValue = Annotated[bool | int | str, BeforeValidator(_axis_value)]
+Integer = BeforeValidator(_integer)
 # A predicate: {name: value | [values] | {operator: value}}; parsed by `predicates`.
 When = Annotated[
     dict[str, Any], Field(description="names of axes, launch fields or target facts, and what each must be")
@@ -40,7 +58,7 @@ class Budgets(SpecModel):
     vgpr_spill_count: Limit | None = None
     sgpr_spill_count: Limit | None = None
     scratch_bytes: Limit | None = None
-    dynamic_stack: Annotated[Literal[0], Field(description="a dynamic stack never qualifies")] | None = None
+    dynamic_stack: Annotated[Literal[0], Integer, Field(description="a dynamic stack never qualifies")] | None = None
     stack_bytes: Limit | None = None
     local_load_count: Limit | None = None
     local_store_count: Limit | None = None
@@ -63,8 +81,11 @@ class TargetFile(SpecModel):
     summary: Text
     backend: Literal["hip", "cuda"]
     arch: Annotated[Name, Field(description="architecture as the binary spells it: gfx1201, sm_120a")]
+    runs_on: Annotated[
+        list[Name], Field(description="what devices that run this code call themselves, next to arch")
+    ] = []
     compiler_arch: Annotated[str, Field(min_length=1, description="architecture as Triton takes it: gfx1201, 120")]
-    wavefront_size: Literal[32, 64]
+    wavefront_size: Annotated[Literal[32, 64], Integer]
     features: list[Name]
     limits: TargetLimits
     budgets: Budgets
@@ -92,7 +113,7 @@ class Constraint(SpecModel):
 class Alignment(SpecModel):
     """Bytes that divide the address or the stride: a number, or the value of an axis."""
 
-    bytes: Literal[1, 2, 4, 8, 16] | None = None
+    bytes: Annotated[Literal[1, 2, 4, 8, 16], Integer] | None = None
     axis: Name | None = None
 
 
@@ -106,6 +127,9 @@ class ArgumentSpec(SpecModel):
     of: Name | None = None
     dim: Name | None = None
     alignment: Alignment | None = None
+    within_2gib: Annotated[
+        When | None, Field(description="problems in which the caller promises that the tensor spans at most 2 GiB")
+    ] = None
     when: When = {}
     about: Text | None = None
 
@@ -122,12 +146,27 @@ class Launch(SpecModel):
     model_config = ConfigDict(strict=True, extra="allow", frozen=True)
 
     num_stages: Annotated[int, Field(ge=1, le=8)]
-    num_warps: Literal[1, 2, 4, 8, 16, 32]
+    num_warps: Annotated[Literal[1, 2, 4, 8, 16, 32], Integer]
 
 
 class CandidateGroup(SpecModel):
     when: When
     launches: Annotated[list[Launch], Field(min_length=1)]
+
+
+class DispatchCondition(SpecModel):
+    """A condition on something that is no axis: an extent, a batch.  Exactly one of the four limits."""
+
+    when: When = {}
+    field: Name
+    equal: AxisValue | None = None
+    multiple_of: Annotated[int, Field(ge=1)] | None = None
+    at_least: int | None = None
+    at_most: int | None = None
+
+    def limits(self) -> dict[str, bool | int | str]:
+        """The limit that is given, by its operator."""
+        return self.model_dump(include={"equal", "multiple_of", "at_least", "at_most"}, exclude_none=True)
 
 
 class Preference(SpecModel):
@@ -162,6 +201,7 @@ class FamilyFile(SpecModel):
     launch: dict[Name, Axis] = {}
     candidates: Annotated[list[CandidateGroup], Field(min_length=1)]
     dispatch: dict[Name, Literal["equal", "multiple_of", "at_least", "at_most"]]
+    conditions: list[DispatchCondition] = []
     preferences: list[Preference] = []
     instructions: list[InstructionRule] = []
     budgets: Budgets = Budgets()

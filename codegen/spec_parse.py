@@ -38,14 +38,20 @@ def _fault(source: YamlSource, model: type[BaseModel], error: Any) -> Fault:
     if kind == "extra_forbidden":
         known = _known_keys(model, path[:-1])
         where = source.where(path, key=True)
-        return Fault(where, f"unknown key {name!r}", ", ".join(known), did_you_mean(name, known))
+        comma = "quote the text before it: a comma ends a value inside { }" if " " in str(name) else ""
+        return Fault(where, f"unknown key {name!r}", ", ".join(known), did_you_mean(name, known) or comma)
     if kind == "missing":
         return Fault(source.where(path[:-1]), f"no key {name!r}", f"a mapping with {name!r}")
-    given = f"{name}: {error['input']!r}" if path else repr(error["input"])
+    given = f"{name}: {error['input']!r}" if isinstance(name, str) and name else repr(error["input"])
     return Fault(source.where(path), given[:200], _allowed(error), _hint(error))
 
 
+_SHAPES = {"model_type": "a mapping", "dict_type": "a mapping", "list_type": "a list"}
+
+
 def _allowed(error: Any) -> str:
+    if error["type"] in _SHAPES:
+        return _SHAPES[error["type"]]
     context = error.get("ctx", {})
     if "expected" in context:
         return str(context["expected"]).replace("'", "")
@@ -54,7 +60,7 @@ def _allowed(error: Any) -> str:
 
 def _hint(error: Any) -> str:
     expected = error.get("ctx", {}).get("expected")
-    if expected is None:
+    if expected is None or not isinstance(error["input"], str):
         return ""
     words = [word.strip(" '") for word in str(expected).replace(" or ", ",").split(",")]
     return did_you_mean(error["input"], words)

@@ -66,11 +66,11 @@ def load_specs(directory: Path) -> SpecSet:
         )
     faults: list[Fault] = []
     targets = _load(directory, "targets", TargetFile, faults)
+    target_models = [] if faults else [parsed.model for parsed in targets.values()]
     profiles = _load(directory, "profiles", ProfileFile, faults)
     families = _load(directory, "families", FamilyFile, faults)
     specs = SpecSet(directory, targets, profiles, families)
     faults += [fault for parsed in targets.values() for fault in spec_checks.check_target(parsed)]
-    target_models = [parsed.model for parsed in targets.values()]
     for parsed in families.values():
         faults += spec_checks.check_family(parsed, target_models, specs.templates)
     # A profile is judged against families that could be read; where one could not, its own faults come first.
@@ -130,7 +130,8 @@ def _position(fault: Fault) -> tuple[str, int, int]:
 def _named(kind: str, name: str, known: Mapping[str, Parsed[Model]]) -> Model:
     if name in known:
         return known[name].model
-    hint = did_you_mean(name, known)
+    inside = [item for item in sorted(known) if item.lower() in name.lower()]
+    hint = f"did you mean {inside[0]}?" if inside else did_you_mean(name, known)
     if ":" in name:
         hint = (
             "leave feature suffixes such as :xnack- out: gfx12 has no XNACK, and a target file names one architecture"

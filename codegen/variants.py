@@ -13,6 +13,7 @@ from .records import (
     Variant,
     canonical_json,
     sha256_hex,
+    spell,
 )
 from .render import Renderer
 from .spec_models import ArgumentSpec, ConstantRule, FamilyFile, TargetFile
@@ -39,6 +40,11 @@ def make_variant(family: FamilyFile, target: TargetFile, candidate: Candidate, r
         signature=(*signature, *((name, "constexpr") for name in constants)),
         constants=tuple(constants.items()),
         divisibility=tuple(_divisibility(arguments, axes)),
+        within_2gib=tuple(
+            argument.name
+            for argument in arguments
+            if argument.within_2gib is not None and holds(argument.within_2gib, axes)
+        ),
         num_warps=int(launch["num_warps"]),
         num_stages=int(launch["num_stages"]),
     )
@@ -47,7 +53,7 @@ def make_variant(family: FamilyFile, target: TargetFile, candidate: Candidate, r
         "problem": axes,
         "launch": launch,
         "target": target.target,
-        "specialisation": request.divisibility,
+        "specialisation": [request.divisibility, request.within_2gib],
         "source": source,
     }
     variant_id = sha256_hex(canonical_json(identity))[:ID_DIGITS]
@@ -64,7 +70,7 @@ def dtype_of(argument: ArgumentSpec, axes: dict[str, Any]) -> str:
     if argument.dtype is not None:
         return argument.dtype
     ((axis, choices),) = (argument.dtype_by or {}).items()
-    return choices[str(axes[axis])]
+    return choices[spell(axes[axis])]
 
 
 def alignment_bytes(argument: ArgumentSpec, axes: dict[str, Any]) -> int:

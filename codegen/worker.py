@@ -7,14 +7,15 @@ environment, standard output and standard error of the whole process belong to i
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import linecache
 import os
 import re
+import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TextIO
 
 from assay import objects
 
@@ -24,21 +25,24 @@ from .records import sha256_hex
 # LLVM and MLIR print and go on; Triton then returns an object without the instruction that could not be assembled.
 _COMPLAINT = re.compile(r"(?im)^.*(\berror:|LLVM ERROR|fatal error).*$")
 _MESSAGE_LIMIT = 20_000
+PRINTED = "printed"
 
 
-def compile_in_worker(request: dict[str, Any]) -> dict[str, Any]:
-    """Compile a `CompileRequest` given as a dictionary; returns an `Outcome` as one.  Never raises for bad source."""
+def compile_in_worker(request: dict[str, Any], scratch: str) -> dict[str, Any]:
+    """Compile a `CompileRequest` given as a dictionary; returns an `Outcome` as one.  Never raises for bad source.
+
+    `scratch` is a folder to make; a worker that dies leaves it, with what was printed, to its caller.
+    """
     started = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="assay-compile-") as scratch:
-        environment = compile_environment(
-            dict(os.environ), os.path.join(scratch, "cache"), line_info=request["line_info"]
-        )
-        with _environment(environment), _captured_output(os.path.join(scratch, "printed")) as printed:
-            result, failure = _attempt(request)
-        text = printed()
+    os.mkdir(scratch)
+    environment = compile_environment(dict(os.environ), os.path.join(scratch, "cache"), line_info=request["line_info"])
+    with _environment(environment), _captured_output(os.path.join(scratch, PRINTED)) as printed:
+        result, failure = _attempt(request)
+    text = printed()
+    shutil.rmtree(scratch, ignore_errors=True)
     try:
         outcome = _judge(request, result, failure, text)
-    except objects.ObjectError as error:
+    except (objects.ObjectError, LookupError) as error:
         outcome = {"status": "compile_error", "messages": f"the code object cannot be inspected: {error}"}
     outcome["seconds"] = time.perf_counter() - started
     return outcome
@@ -47,7 +51,7 @@ def compile_in_worker(request: dict[str, Any]) -> dict[str, Any]:
 def _attempt(request: dict[str, Any]) -> tuple[Any, str]:
     try:
         return _compile(request), ""
-    except Exception as error:  # whatever the compiler raises is this candidate's failure, never the build's
+    except BaseException as error:  # whatever it raises, SystemExit too, is this candidate's failure, never the build's
         return None, f"{type(error).__name__}: {error}"
 
 
@@ -61,7 +65,7 @@ def _compile(request: dict[str, Any]) -> Any:
     signature = dict(request["signature"])
     if names != list(signature):
         raise ValueError(f"the kernel takes ({', '.join(names)}), the spec says ({', '.join(signature)})")
-    attributes = {(names.index(name),): [["tt.divisibility", divisor]] for name, divisor in request["divisibility"]}
+    attributes = _attributes(request, names)
     architecture = request["compiler_arch"]
     target = GPUTarget(
         request["backend"], int(architecture) if architecture.isdigit() else architecture, request["wavefront_size"]
@@ -74,6 +78,17 @@ def _compile(request: dict[str, Any]) -> Any:
     }
     source = ASTSource(function, signature, dict(request["constants"]), attributes)
     return triton.compile(source, target=target, options=options)
+
+
+def _attributes(request: dict[str, Any], names: list[str]) -> dict[tuple[int], list[list[Any]]]:
+    """Triton's argument attributes.  A 32-bit pointer range is what AMD's buffer instructions need; NVIDIA has none."""
+    attributes: dict[tuple[int], list[list[Any]]] = {}
+    for name, divisor in request["divisibility"]:
+        attributes.setdefault((names.index(name),), []).append(["tt.divisibility", divisor])
+    if request["backend"] == "hip":
+        for name in request["within_2gib"]:
+            attributes.setdefault((names.index(name),), []).append(["tt.pointer_range", 32])
+    return attributes
 
 
 def _load_kernel(source: str, kernel: str) -> Any:
@@ -143,20 +158,34 @@ def _environment(wanted: dict[str, str]) -> Iterator[None]:
         os.environ.update(saved)
 
 
+def _flush() -> None:
+    """Python's buffers and C's: what stays in one would be taken for the next compilation's, or reach our caller."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError):  # closed or replaced by a kernel's module
+            stream.flush()
+    ctypes.CDLL(None).fflush(None)
+
+
+def _stream(descriptor: int) -> TextIO:
+    return open(descriptor, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
+
+
 @contextlib.contextmanager
 def _captured_output(path: str) -> Iterator[Any]:
     """Everything the process prints meanwhile, from Python and from C++ alike, which only descriptors 1 and 2 catch."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    _flush()
     saved = os.dup(1), os.dup(2)
+    streams = sys.stdout, sys.stderr
     with open(path, "w+b") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
+        # Streams of this compilation alone: a kernel's module may close or replace them.
+        sys.stdout, sys.stderr = _stream(1), _stream(2)
         try:
             yield lambda: text
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            _flush()
+            sys.stdout, sys.stderr = streams
             os.dup2(saved[0], 1)
             os.dup2(saved[1], 2)
             for descriptor in saved:

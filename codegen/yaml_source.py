@@ -17,12 +17,13 @@ from assay.bundle.faults import Fault
 
 KeyPath = tuple[str | int, ...]
 
-_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+# No figure of a kernel needs more digits, and Python refuses to read thousands of them.
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
 _DECIMAL = re.compile(r"[-+]?[0-9]+\.[0-9]+([eE][-+]?[0-9]+)?")
 _KEYWORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
 # Plain scalars that YAML 1.1 readers, this one and a human would not all read alike.
 _SURPRISES = re.compile(
-    r"(?i:yes|no|on|off|y|n|true|false|null)|[-+]?0[0-9]+|[-+]?0[ox][0-9a-f]+|[-+]?[0-9][0-9_]*_[0-9_]*"
+    r"(?i:yes|no|on|off|y|n|true|false|null)|[-+]?0[0-9]+|[-+]?0[oxb][0-9a-fA-F]+|[-+]?[0-9][0-9_]*_[0-9_]*"
     r"|[-+]?[0-9]+[eE][-+]?[0-9]+|[-+]?\.[0-9]+|[-+]?[0-9]+\.|[-+]?\.(?i:inf|nan)|[0-9]+(:[0-5]?[0-9])+"
 )
 # Specs are written by people: deeper nesting is a mistake or an attack on the reader's stack.
@@ -70,6 +71,11 @@ def parse_yaml(text: str, name: str) -> YamlSource:
         mark = error.problem_mark or error.context_mark
         where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
         source.faults.append(Fault(where, error.problem or str(error), "valid YAML", error.context or ""))
+        return source
+    except yaml.reader.ReaderError as error:
+        before = text[: error.position]
+        where = f"{name}:{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
+        source.faults.append(Fault(where, f"character U+{error.character:04X}", "printable text"))
         return source
     except (yaml.YAMLError, RecursionError) as error:
         source.faults.append(Fault(name, " ".join(str(error).split()), "valid YAML"))
