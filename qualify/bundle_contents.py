@@ -9,6 +9,7 @@ from typing import Any
 
 from assay.bundle import Condition, Contents, KernelArgument, Manifest, Row, TargetRecord, VariantRecord
 from assay.codegen.predicates import holds
+from assay.codegen.records import Problem
 from assay.codegen.spec_checks import target_facts
 from assay.codegen.spec_models import FamilyFile, TargetFile
 from assay.codegen.specs import SpecSet
@@ -50,10 +51,19 @@ def code_sha256(judgement: Judgement) -> str:
     return hashlib.sha256(judgement.outcome.code).hexdigest()
 
 
-def conditions(family: FamilyFile, judgement: Judgement) -> tuple[Condition, ...]:
-    """What a call must bring for this variant to answer it, in the order of the family's `dispatch`."""
-    axes = dict(judgement.variant.candidate.problem.axes)
-    return tuple(Condition(name, _OPERATORS[how], axes[name]) for name, how in family.dispatch.items())
+def conditions(family: FamilyFile, target: TargetFile, problem: Problem) -> tuple[Condition, ...]:
+    """What a call must bring for a problem's row to answer it, in the order of the family file.
+
+    A promise of nothing (a multiple of 1) is no condition, so that the row behind all others is the less specific one.
+    """
+    axes = dict(problem.axes)
+    facts = {**target_facts(target), **axes}
+    asked = [(name, _OPERATORS[how], axes[name]) for name, how in family.dispatch.items()]
+    for extra in family.conditions:
+        if holds(extra.when, facts):
+            ((how, limit),) = extra.limits().items()
+            asked.append((extra.field, _OPERATORS[how], limit))
+    return tuple(Condition(*item) for item in asked if item[1:] != ("multiple_of", 1))
 
 
 def _target_record(target: TargetFile) -> TargetRecord:
@@ -63,6 +73,7 @@ def _target_record(target: TargetFile) -> TargetRecord:
         arch=target.arch,
         lds_limit=target.limits.lds_bytes,
         wavefront_size=target.wavefront_size,
+        runs_on=tuple(target.runs_on),
     )
 
 
@@ -90,7 +101,7 @@ def _row(family: FamilyFile, target: TargetFile, judgement: Judgement) -> Row:
         id=variant.id,
         family=family.family,
         target=target.target,
-        conditions=conditions(family, judgement),
+        conditions=conditions(family, target, problem),
         preference=preference,
         symbol=judgement.outcome.symbol,
         object=code_sha256(judgement),

@@ -124,7 +124,8 @@ def qualify_command(
 ) -> int:
     """Compile every problem's candidates, judge their binaries, write the bundle of those that qualify."""
     loaded = load_specs(specs)
-    level = evidence or loaded.target(target).evidence
+    default_evidence = loaded.target(target).evidence  # an unknown target is bad input, whatever evidence is asked for
+    level = evidence or default_evidence
     if level != "static":
         message = (
             f"evidence {level!r} cannot be produced here: this build of assay reads binaries (static) and runs none"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def parse_request(items: tuple[str, ...]) -> dict[str, Any]:
 def _typed(value: str) -> Any:
     if value in ("true", "false"):
         return value == "true"
-    return int(value) if value.lstrip("-").isdecimal() and value.isascii() else value
+    return int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else value
 
 
 def explain_request(bundle: Path, family: str, request: dict[str, Any], as_json: bool) -> int:

@@ -25,6 +25,8 @@ from assay.codegen.toolchain import Toolchain
 from .selection import ProblemResult
 
 SCHEMA = "assay.lock/1"
+# Python refuses to read numbers of thousands of digits, and no figure of a binary has so many.
+_MAX_DIGITS = 18
 _HEADER = ("schema", "target", "profile", "triton", "triton_wheel_sha256")
 # More of these is never better; the others (threads, wavefront, kernarg) have no good direction.
 _COSTS = frozenset(
@@ -138,7 +140,7 @@ def _parse_row(line: str) -> LockRow | None:
     figures = []
     for item in parts[2].split():
         name, _, value = item.partition("=")
-        if not (value.isascii() and value.isdigit()):
+        if not (name and value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS):
             return None
         figures.append((name, int(value)))
     return LockRow(parts[0], parts[1], tuple(figures), parts[3])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -160,17 +162,32 @@ def _write_qualified(run: RunResult, options: RunOptions, now: locks.Lock, conte
     """Bundle and lock, each whole or not at all.  The bundle takes its name only after it was read back whole."""
     new_lock = str(_merged(options, now)).encode() if options.update_lock else None
     _make_folder(options.folder)
-    candidate = options.bundle_path.with_name(f".{options.bundle_path.name}.unverified")
-    try:
+    with _sole_writer(options.bundle_path) as candidate:
         run.identity = write_bundle(candidate, contents)
         if faults := verify_bundle(candidate, object_faults):
             raise BundleError(faults)
-        os.replace(candidate, options.bundle_path)
-    finally:
-        candidate.unlink(missing_ok=True)
     run.written.append(options.bundle_path)
     if new_lock is not None:
         _write(run, options.lock_path, new_lock)
+
+
+@contextlib.contextmanager
+def _sole_writer(path: Path) -> Iterator[Path]:
+    """A name beside `path` that becomes `path` at the end.  Builders of one folder take turns, so it is always the same
+    name and what a killed one left is written over.  Raises BundleError."""
+    candidate = path.with_name(f".{path.name}.unverified")
+    try:
+        descriptor = os.open(path.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield candidate
+            os.replace(candidate, path)
+        finally:
+            candidate.unlink(missing_ok=True)
+            os.close(descriptor)
+    except OSError as error:
+        given = f"cannot be written: {error.strerror or error}"
+        raise BundleError(Fault(str(path), given, "a file in a folder to write to")) from None
 
 
 def _merged(options: RunOptions, now: locks.Lock) -> locks.Lock:

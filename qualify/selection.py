@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
@@ -31,10 +32,16 @@ class ProblemResult:
         return self.chosen is not None
 
     def nearest(self) -> Judgement | None:
-        """The rejected candidate with the fewest broken budgets, and among those the least over."""
-        return min(
-            self.rejected, key=lambda item: (len(item.reasons), sum(r.excess for r in item.reasons)), default=None
-        )
+        """The rejected candidate with the fewest broken budgets, and among those the least over.
+
+        One that was not measured, as when it did not compile, is further off than any that was.
+        """
+        return min(self.rejected, key=_distance, default=None)
+
+
+def _distance(judgement: Judgement) -> tuple[bool, int, float]:
+    excess = sum(reason.excess for reason in judgement.reasons)
+    return math.isinf(excess), len(judgement.reasons), excess
 
 
 @dataclass

@@ -1,0 +1,59 @@
+"""The compiler build is named without importing it, and another build has another name."""
+
+import hashlib
+import importlib.metadata
+import subprocess
+import sys
+
+import pytest
+from assay.codegen import toolchain
+from assay.codegen.toolchain import ToolchainError, find_toolchain
+
+
+def test_the_installed_triton_is_found_without_importing_it():
+    script = "import sys; from assay.codegen.toolchain import find_toolchain as find; print(find().triton_version)"
+    script += "; print('triton' in sys.modules)"
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert said == [importlib.metadata.version("triton"), "False"]
+
+
+class Distribution:
+    version = "3.8.0"
+
+    def __init__(self, record):
+        self._record = record
+
+    def read_text(self, name):
+        return self._record if name == "RECORD" else None
+
+
+WHEEL = "triton/a.py,sha256=aa,10\ntriton/_C/libtriton.so,sha256=bb,20\ntriton-3.8.0.dist-info/METADATA,sha256=cc,5\n"
+
+
+def wheel_hash(monkeypatch, record):
+    monkeypatch.setattr(toolchain.importlib.metadata, "distribution", lambda _: Distribution(record))
+    return find_toolchain().wheel_sha256
+
+
+def test_the_hash_is_over_what_the_wheel_carries_and_nothing_that_an_installer_adds(monkeypatch):
+    plain = wheel_hash(monkeypatch, WHEEL)
+    added = "triton/__pycache__/a.cpython-311.pyc,,\ntriton-3.8.0.dist-info/RECORD,,\n"
+    added += "triton-3.8.0.dist-info/INSTALLER,sha256=dd,4\n../../../bin/proton,sha256=ee,200\n"
+    assert wheel_hash(monkeypatch, added + "".join(reversed(WHEEL.splitlines(True)))) == plain
+    assert plain == hashlib.sha256("\n".join(sorted(WHEEL.splitlines())).encode()).hexdigest()
+    assert wheel_hash(monkeypatch, WHEEL.replace("sha256=bb", "sha256=b0")) != plain
+
+
+@pytest.mark.parametrize("record", ["", None])
+def test_a_triton_that_cannot_be_named_is_refused(monkeypatch, record):
+    with pytest.raises(ToolchainError, match="without a RECORD"):
+        wheel_hash(monkeypatch, record)
+
+
+def test_no_triton_is_refused_with_the_command_that_installs_it(monkeypatch):
+    def missing(_):
+        raise importlib.metadata.PackageNotFoundError("triton")
+
+    monkeypatch.setattr(toolchain.importlib.metadata, "distribution", missing)
+    with pytest.raises(ToolchainError, match=r"pip install 'assay\[build\]'"):
+        find_toolchain()

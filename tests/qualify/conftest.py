@@ -1,0 +1,74 @@
+import functools
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from assay.bundle import Bundle
+from assay.qualify import entry
+
+from tests.specs import TOY, run
+
+
+@pytest.fixture
+def assay(capsys, compile_cache):  # noqa: ARG001 - what command lines compile is kept for the session
+    """Runs one command line in this process: `assay("verify", path).status`."""
+    return functools.partial(run, capsys)
+
+
+@dataclass(frozen=True)
+class Built:
+    """A finished build of the toy specs.  It is shared: copy what is to be changed."""
+
+    out: Path
+    target: str
+
+    @property
+    def folder(self) -> Path:
+        return self.out / self.target
+
+    @property
+    def bundle(self) -> Path:
+        return self.folder / f"{self.target}.assay"
+
+    @property
+    def lock(self) -> Path:
+        return self.folder / "qualified.core.lock"
+
+    def code_object(self) -> bytes:
+        with Bundle.open(self.bundle) as opened:
+            return opened.object_bytes(opened.rows("scale")[0].object)
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory, compile_cache):  # noqa: ARG001
+    """The toy bundle of each target, built once a session: `built("gfx1201").bundle`."""
+
+    @functools.cache
+    def build(target):
+        out = tmp_path_factory.mktemp("toy-artifacts")
+        assert entry.run(["qualify", "--target", target, "--specs", str(TOY), "--out", str(out), "--update-lock"]) == 0
+        return Built(out, target)
+
+    return build
+
+
+@pytest.fixture
+def out(built, tmp_path):
+    """A copy of gfx1201's toy artifacts, to be changed."""
+    shutil.copytree(built("gfx1201").out, tmp_path / "out")
+    return Built(tmp_path / "out", "gfx1201")
+
+
+def snapshot_of(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Every file below a folder: bytes and time of change."""
+    return {
+        str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+def snapshot():
+    return snapshot_of
