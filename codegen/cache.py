@@ -20,6 +20,7 @@ import tempfile
 from pathlib import Path
 
 import msgpack
+
 from assay.bundle.faults import Fault, FaultsError
 
 from .records import CompileRequest, Outcome, canonical_json, sha256_hex

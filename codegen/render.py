@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+
 from assay.bundle.faults import Fault, FaultsError
 
 from .specs import display_path

@@ -6,8 +6,9 @@ import typing
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from assay.bundle.faults import Fault, did_you_mean
 from pydantic import BaseModel, ValidationError
+
+from assay.bundle.faults import Fault, did_you_mean
 
 from .yaml_source import KeyPath, YamlSource
 

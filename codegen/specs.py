@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from assay.bundle.faults import Fault, FaultsError, did_you_mean
 from pydantic import BaseModel
+
+from assay.bundle.faults import Fault, FaultsError, did_you_mean
 
 from . import spec_checks
 from .spec_models import FamilyFile, ProfileFile, TargetFile

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
 from assay.bundle.faults import Fault
 
 KeyPath = tuple[str | int, ...]

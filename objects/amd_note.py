@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgpack
+
 from assay.objects.code_object import Argument
 from assay.objects.elf import Elf
 

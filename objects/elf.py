@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from assay.objects.errors import ObjectError
 from elftools.construct import ConstructError
 from elftools.elf.structs import ELFStructs
+
+from assay.objects.errors import ObjectError
 
 HEADER_BYTES = 64
 SECTION_HEADER_BYTES = 64

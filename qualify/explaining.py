@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-from assay.bundle import Bundle, BundleError, Verdict, explain
 from rich.text import Text
+
+from assay.bundle import Bundle, BundleError, Verdict, explain
 
 from . import terminal
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from assay import objects
-from assay.bundle import Bundle, Fault, FaultsError
 from rich.console import Console
 from rich.table import Table
+
+from assay import objects
+from assay.bundle import Bundle, Fault, FaultsError
 
 SCHEMA = "assay.inspect/1"
 # The first bytes of a bundle; bundle/format.py has the whole grammar.

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rich.console import Console
+from rich.table import Table
+
 from assay.codegen.expand import Selection, candidates, expand
 from assay.codegen.records import Exclusion, spell
 from assay.codegen.specs import SpecSet
-from rich.console import Console
-from rich.table import Table
 
 SCHEMA = "assay.plan/1"
 

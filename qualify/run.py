@@ -21,7 +21,7 @@ from assay.codegen.toolchain import find_toolchain
 
 from . import lock as locks
 from .bundle_contents import bundle_contents
-from .report import as_text, report
+from .reports.json_report import as_text, report
 from .selection import ProblemResult, Selector, problems_only
 from .verification import object_faults
 

@@ -7,12 +7,13 @@ import sys
 from collections.abc import Callable
 
 import rich.progress
-from assay.codegen.records import Problem, spell
-from assay.codegen.spec_models import TargetFile
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+
+from assay.codegen.records import Problem, spell
+from assay.codegen.spec_models import TargetFile
 
 from .gates import Judgement
 from .lock import LockChange

@@ -2,6 +2,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+
 from assay.bundle import write_bundle
 
 # Test files are imported on their own (--import-mode=importlib), so a shared helper is a fixture.

@@ -1,4 +1,5 @@
 import pytest
+
 from assay.bundle import BundleError, canonical
 
 

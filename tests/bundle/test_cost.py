@@ -5,6 +5,7 @@ import sys
 import time
 
 import pytest
+
 from assay.bundle import Bundle, select, write_bundle
 
 

@@ -1,4 +1,5 @@
 import pytest
+
 from assay.bundle import Bundle, BundleError, attach_evidence, verify_bundle
 
 

@@ -1,6 +1,7 @@
 import pickle
 
 import pytest
+
 from assay.bundle import BundleError, Fault, FaultsError, nearest
 
 

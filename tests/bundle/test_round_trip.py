@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from assay.bundle import Bundle, BundleError, UnknownName, format, verify_bundle, write_bundle
 
 

@@ -1,6 +1,7 @@
 import pickle
 
 import pytest
+
 from assay.bundle import NoMatch, UnknownRow, explain, select
 
 FULL = {"head_dim": 128, "gqa": 4, "q_align": 16}

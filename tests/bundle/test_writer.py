@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+
 from assay.bundle import Bundle, BundleError, Condition, KernelArgument, write_bundle
 
 

@@ -1,10 +1,10 @@
 import pytest
+
 from assay.codegen.expand import Selection, candidates, expand
 from assay.codegen.records import Problem
 from assay.codegen.render import Renderer
 from assay.codegen.specs import load_specs
 from assay.codegen.variants import make_variant
-
 from tests.specs import TOY
 
 

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from assay import objects
 from assay.codegen.builder import Builder
 from assay.codegen.cache import CacheError, CompileCache
 from assay.codegen.toolchain import find_toolchain
-
 from tests.codegen.test_environment import OVERRIDES
 from tests.specs import copy_misfits
 

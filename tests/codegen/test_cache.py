@@ -6,6 +6,7 @@ import os
 import shutil
 
 import pytest
+
 from assay.codegen import cache as cache_module
 from assay.codegen.cache import CacheError, CompileCache, cache_key, default_cache_directory
 from assay.codegen.records import CompileRequest, Outcome, canonical_json

@@ -1,6 +1,7 @@
 """Nothing of the caller's shell reaches a compilation, and whatever would have changed code is named."""
 
 import pytest
+
 from assay.codegen.environment import compile_environment, ignored_overrides
 
 OVERRIDES = {

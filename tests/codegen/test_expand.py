@@ -1,10 +1,10 @@
 """The expansion of specs: in spec order, the same every time, and with a reason for everything it leaves out."""
 
 import pytest
+
 from assay.codegen.expand import Selection, candidates, expand
 from assay.codegen.records import Exclusion, Problem
 from assay.codegen.specs import SpecError, load_specs
-
 from tests.specs import FAMILY, TOY, copy_toy, edit
 
 

@@ -1,6 +1,7 @@
 """Predicates compare values of one type, and every operator means what its name says."""
 
 import pytest
+
 from assay.codegen.predicates import holds
 
 FACTS = {"gqa": 8, "window": False, "one": 1, "kv": "bf16", "target.features": ("wmma", "fp8")}

@@ -1,6 +1,7 @@
 """A template that cannot be rendered is named with its line; an undefined name is never an empty text."""
 
 import pytest
+
 from assay.codegen.render import Renderer, TemplateError
 
 

@@ -1,8 +1,8 @@
 """A wrong spec is refused with every mistake at once: file:line:column, given, allowed, the nearest name."""
 
 import pytest
-from assay.codegen.specs import SpecError, load_specs
 
+from assay.codegen.specs import SpecError, load_specs
 from tests.specs import FAMILY, SHIPPED, TEMPLATE, TOY, copy_toy, edit
 
 TARGET = "targets/gfx1201.yaml"

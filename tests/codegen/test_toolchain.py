@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from assay.codegen import toolchain
 from assay.codegen.toolchain import ToolchainError, find_toolchain
 

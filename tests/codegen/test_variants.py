@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from assay.codegen.specs import load_specs
 
+from assay.codegen.specs import load_specs
 from tests.specs import FAMILY, SHIPPED, TEMPLATE, TOY, copy_toy, edit
 
 SHIPPED_TARGETS = sorted(load_specs(SHIPPED).targets)

@@ -1,6 +1,7 @@
 """YAML is read as everybody reads it: what YAML 1.1 would turn into something else is a fault with its position."""
 
 import pytest
+
 from assay.codegen.yaml_source import parse_yaml, read_yaml_file
 
 

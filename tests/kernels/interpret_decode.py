@@ -1,6 +1,6 @@
 """Runs a rendered decode template in Triton's interpreter: a process of its own, as the interpreter is chosen at import.
 
-    python interpret_decode.py SOURCE INPUTS.npz OUTPUTS.npz KERNEL CONSTANT=VALUE...
+python interpret_decode.py SOURCE INPUTS.npz OUTPUTS.npz KERNEL CONSTANT=VALUE...
 """
 
 import os

@@ -86,7 +86,12 @@ def assert_close(actual: np.ndarray, expected: np.ndarray) -> None:
 @pytest.mark.parametrize(("kv_format", "gqa"), [("bf16", 4), ("fp8_per_token_head", 8)])
 def test_split_decode_is_attention(tmp_path, kv_format, gqa, score_form, window):
     case = make_case(
-        np.random.default_rng(7), lengths=[70, 1, 0, 33], splits=[3, 1, 2, 2], kv_format=kv_format, group=gqa, window=window
+        np.random.default_rng(7),
+        lengths=[70, 1, 0, 33],
+        splits=[3, 1, 2, 2],
+        kv_format=kv_format,
+        group=gqa,
+        window=window,
     )
     launch = {"score_form": score_form, "block_n": 32}
     axes = {"kv_format": kv_format, "gqa": gqa, "window": window is not None, "reader": "generic"}

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from assay.objects import find_disassembler
 
 DATA = Path(__file__).with_name("data")

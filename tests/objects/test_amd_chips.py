@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import pytest
+
 from assay.objects.amd_chips import MACH_NAMES, target_id
 
 # LLVM removed these two from its processor list in version 21.

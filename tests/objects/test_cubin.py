@@ -2,6 +2,7 @@ import re
 import struct
 
 import pytest
+
 from assay.objects import Argument, ObjectError, read_object
 
 CUBINS = (

@@ -4,9 +4,10 @@ import os
 import time
 
 import pytest
-from assay.objects import ObjectError, identify, read_object
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from assay.objects import ObjectError, identify, read_object
 
 FILES = (
     "four.gfx1201.hsaco",

@@ -1,6 +1,7 @@
 import re
 
 import pytest
+
 from assay.objects import Argument, ObjectError, identify, read_object
 
 ASSEMBLY_FIGURES = {

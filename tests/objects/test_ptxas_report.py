@@ -1,4 +1,5 @@
 import pytest
+
 from assay.objects import ObjectError, parse_ptxas_report
 
 # The form of ptxas 13.0, less the compile times; the figures are made up so that each is its own.

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+
 from assay.objects import ObjectError, Resources
 
 NAMES = [

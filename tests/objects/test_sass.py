@@ -5,6 +5,7 @@ import sys
 import tempfile
 
 import pytest
+
 from assay.objects import (
     ObjectError,
     count_instructions_sass,

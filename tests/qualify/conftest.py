@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from assay.bundle import Bundle
 from assay.qualify import entry
-
 from tests.specs import TOY, run
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+
 from assay import objects
 from assay.codegen.expand import Selection, candidates, expand
 from assay.codegen.records import Outcome
@@ -12,7 +13,6 @@ from assay.codegen.specs import load_specs
 from assay.codegen.variants import make_variant
 from assay.qualify import gates
 from assay.qualify.gates import judge
-
 from tests.objects.synthetic import build_hsaco, kernel
 from tests.specs import TOY
 

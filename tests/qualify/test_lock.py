@@ -1,6 +1,7 @@
 """The lock's text: what it holds comes back, and what is no lock is refused line by line."""
 
 import pytest
+
 from assay.codegen.toolchain import Toolchain
 from assay.qualify.lock import Lock, LockError, LockRow, compare, read_lock
 

@@ -3,9 +3,9 @@
 import json
 
 import pytest
+
 from assay.qualify.gates import Judgement, Reason
 from assay.qualify.selection import ProblemResult
-
 from tests.specs import FAMILY, TEMPLATE, TOY, copy_toy, edit
 
 # Slow where it is first, so that later candidates and problems finish before it.

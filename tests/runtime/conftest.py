@@ -2,6 +2,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+
 from assay.bundle import write_bundle
 
 # The bundle tests' factory: test files are imported on their own, so it is loaded by its path.

@@ -3,6 +3,7 @@ import os
 import threading
 
 import pytest
+
 from assay.bundle import Bundle, write_bundle
 from assay.runtime import (
     ArchitectureError,

@@ -4,10 +4,11 @@ A probe that says yes to an image that does not exist surfaces later, in an unre
 """
 
 import pytest
-from assay.bundle import Bundle, BundleError, write_bundle
-from assay.runtime import AssayRuntimeError, load
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from assay.bundle import Bundle, BundleError, write_bundle
+from assay.runtime import AssayRuntimeError, load
 
 DEVICE = ("hip", "gfx1201")
 

@@ -6,11 +6,10 @@ import json
 from typing import Any
 
 from assay.codegen.toolchain import Toolchain, python_build
-
-from .bundle_contents import code_sha256
-from .gates import Judgement, Reason
-from .lock import LockChange
-from .selection import ProblemResult
+from assay.qualify.bundle_contents import code_sha256
+from assay.qualify.gates import Judgement, Reason
+from assay.qualify.lock import LockChange
+from assay.qualify.selection import ProblemResult
 
 SCHEMA = "assay.qualify/1"
 

@@ -1,0 +1,52 @@
+"""Exit statuses and options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from assay import kernel_specs
+from assay.bundle import FaultsError
+from assay.qualify import terminal
+
+FAILED, BAD_INPUT, BAD_ENVIRONMENT, NO_EVIDENCE = 1, 2, 3, 4
+
+
+def print_faults(error: FaultsError) -> None:
+    """Every fault on a line of its own, on standard error."""
+    out = terminal.console(error=True)
+    for fault in error.faults:
+        out.print(str(fault), style="red", markup=False, soft_wrap=True)
+
+
+class Only(click.ParamType):
+    """`family=decode_attention,gqa=4,gqa=8`: a name given twice means either value."""
+
+    name = "NAME=VALUE[,…]"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[str, tuple[str, ...]]:
+        if isinstance(value, dict):
+            return value
+        chosen: dict[str, tuple[str, ...]] = {}
+        for item in value.split(","):
+            name, equals, wanted = item.strip().partition("=")
+            if not (name and equals and wanted):
+                self.fail(f"{item!r} is not NAME=VALUE", param, ctx)
+            chosen[name] = (*chosen.get(name, ()), wanted)
+        return chosen
+
+
+specs_option = click.option(
+    "--specs",
+    type=click.Path(path_type=Path),
+    default=Path(kernel_specs.DIRECTORY),
+    show_default="assay's own",
+    help="Directory of targets/, profiles/, families/ and templates/.",
+)
+profile_option = click.option("--profile", default="core", show_default=True, help="How much is built.")
+only_option = click.option("--only", type=Only(), default=dict, help="A part: family and axis values.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Machine-readable result on standard output.")

@@ -1,0 +1,102 @@
+"""`assay qualify`: the main job."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from assay.codegen.builder import DEFAULT_TIME_LIMIT, default_jobs
+from assay.codegen.cache import default_cache_directory
+from assay.codegen.specs import load_specs
+from assay.qualify import terminal
+from assay.qualify.run import RunOptions, RunResult, qualify
+
+from .options import NO_EVIDENCE, json_option, only_option, profile_option, specs_option
+
+EVIDENCE_LEVELS = ("static", "interpreted", "emulated", "retargeted", "device")
+
+
+@click.command("qualify")
+@click.option("--target", required=True, help="Target to build for, such as gfx1201.")
+@profile_option
+@click.option("--jobs", type=click.IntRange(1, 512), default=default_jobs, show_default="processors")
+@click.option("--evidence", type=click.Choice(EVIDENCE_LEVELS), help="Evidence to ask for; default: the target's.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("artifacts"), show_default=True)
+@click.option(
+    "--lock", type=click.Path(path_type=Path), help="Lock to compare with; default: OUT/TARGET/qualified.PROFILE.lock."
+)
+@click.option("--update-lock", is_flag=True, help="Accept every difference to the lock.")
+@click.option("--check", is_flag=True, help="Judge only; write no bundle, lock or report.")
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(min=1),
+    default=DEFAULT_TIME_LIMIT,
+    show_default=True,
+    help="Seconds a kernel.",
+)
+@specs_option
+@only_option
+@json_option
+def qualify_command(
+    target: str,
+    profile: str,
+    jobs: int,
+    evidence: str | None,
+    out: Path,
+    lock: Path | None,
+    update_lock: bool,
+    check: bool,
+    time_limit: float,
+    specs: Path,
+    only: dict[str, tuple[str, ...]],
+    as_json: bool,
+) -> int:
+    """Compile every problem's candidates, judge their binaries, write the bundle of those that qualify."""
+    loaded = load_specs(specs)
+    default_evidence = loaded.target(target).evidence  # an unknown target is bad input, whatever evidence is asked for
+    level = evidence or default_evidence
+    if level != "static":
+        message = (
+            f"evidence {level!r} cannot be produced here: this build of assay reads binaries (static) and runs none"
+        )
+        terminal.console(error=True).print(message, style="red")
+        return NO_EVIDENCE
+    if check and update_lock:
+        raise click.UsageError("--check writes nothing and --update-lock writes the lock: give one of them")
+    options = RunOptions(
+        target=target,
+        profile=profile,
+        out=out,
+        lock=lock,
+        cache=default_cache_directory(),
+        jobs=jobs,
+        time_limit=time_limit,
+        only=only,
+        update_lock=update_lock,
+        check=check,
+    )
+    with terminal.Progress(f"{target} {profile}") as progress:
+        result = qualify(loaded, options, progress.start)
+    if as_json:
+        click.echo(json.dumps(result.document, ensure_ascii=False))
+    _print_run(terminal.console(error=as_json), loaded.target(target), options, result)
+    return result.status
+
+
+def _print_run(out: Any, target: Any, options: RunOptions, run: RunResult) -> None:
+    terminal.print_results(out, target, run.results)
+    terminal.print_changes(out, run.changes)
+    for warning in run.warnings:
+        out.print(f"warning: {warning}", style="yellow", markup=False)
+    for message in run.messages:
+        out.print(message, style="bold red" if run.status else "", markup=False)
+    for path in run.written:
+        out.print(f"wrote {path}", markup=False)
+    qualified = sum(result.qualified for result in run.results)
+    said = f"{qualified} of {len(run.results)} problems have a qualified variant (evidence: static)"
+    identity = f"; bundle {run.identity[:16]}" if run.identity else ""
+    style = "bold green" if run.status == 0 else "bold red"
+    out.print(f"{options.target} {options.profile}: {run.verdict}: {said}{identity}", style=style)

@@ -1,0 +1,1 @@
+"""The reports of a run, one module a format."""
