@@ -71,20 +71,22 @@ class Builder:
 
     def _finish(self, key: str, work: Future[dict[str, Any]], scratch: Path, result: Future[Outcome]) -> None:
         try:
-            outcome = self._outcome(work, scratch)
+            outcome = outcome_of(work, scratch, self._time_limit)
             self._cache.put(key, outcome)
             result.set_result(outcome)
         except BaseException as error:
             result.set_exception(error)
 
-    def _outcome(self, work: Future[dict[str, Any]], scratch: Path) -> Outcome:
-        try:
-            return Outcome(**work.result())
-        except TimeoutError:
-            return Outcome("timed_out", messages=f"not finished after {self._time_limit:g} s{_last_words(scratch)}")
-        except ProcessExpired as error:
-            how = _how_it_died(error.exitcode)
-            return Outcome("crashed", messages=f"the compiler process {how}{_last_words(scratch)}")
+
+def outcome_of(work: Future[dict[str, Any]], scratch: Path, time_limit: float) -> Outcome:
+    """What a worker gave, or how it ended: `crashed` or `timed_out`, with what it printed last into `scratch`."""
+    try:
+        return Outcome(**work.result())
+    except TimeoutError:
+        return Outcome("timed_out", messages=f"not finished after {time_limit:g} s{_last_words(scratch)}")
+    except ProcessExpired as error:
+        how = _how_it_died(error.exitcode)
+        return Outcome("crashed", messages=f"the compiler process {how}{_last_words(scratch)}")
 
 
 def _how_it_died(exitcode: int | None) -> str:

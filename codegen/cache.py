@@ -28,8 +28,8 @@ from .toolchain import Toolchain
 
 _MAGIC = b"ASSAY-OUTCOME-1\n"
 # Raised when the worker measures or judges differently, so that old entries are no longer found.
-_WORKER_VERSION = 1
-_KEPT = frozenset({"compiled", "compile_error", "compiler_complaint"})
+_WORKER_VERSION = 2
+_KEPT = frozenset({"compiled", "compile_error", "compiler_complaint", "abandoned"})
 _FIELDS = {field.name for field in dataclasses.fields(Outcome)} - {"cached"}
 
 

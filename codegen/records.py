@@ -77,6 +77,7 @@ class CompileRequest:
 
     signature: (argument, Triton type or "constexpr") in the kernel's order.
     divisibility: (argument, divisor that the caller promises).  within_2gib: pointers whose tensors span no more.
+    shared_limit_bytes: launch-time shared memory beyond which the compilation is given up, as it cannot qualify.
     """
 
     source: str
@@ -91,6 +92,7 @@ class CompileRequest:
     num_warps: int
     num_stages: int
     options: tuple[tuple[str, Any], ...] = ()
+    shared_limit_bytes: int | None = None
     enable_fp_fusion: bool = True
     line_info: bool = False
 
@@ -113,7 +115,7 @@ class Variant:
         return {"divisible_by": dict(self.request.divisibility), "within_2gib": list(self.request.within_2gib)}
 
 
-OutcomeStatus = Literal["compiled", "compile_error", "compiler_complaint", "crashed", "timed_out"]
+OutcomeStatus = Literal["compiled", "compile_error", "compiler_complaint", "abandoned", "crashed", "timed_out"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,9 @@ class Outcome:
     """What one compilation gave.  Only `compiled` carries a code object; every other status is a failure.
 
     compile_error: the compiler refused.  compiler_complaint: it returned an object but printed an error on the way, as
-    LLVM does when it drops inline assembly.  crashed, timed_out: the worker died or was stopped; never cached.
+    LLVM does when it drops inline assembly.  abandoned: more shared memory than the request allows, known before the
+    last compiler stages, which were left out; only `shared_bytes` is known then.  crashed, timed_out: the worker died
+    or was stopped; never cached.
     messages: what the compiler printed.  shared_bytes: launch-time shared memory.  seconds: inside the worker.
     """
 

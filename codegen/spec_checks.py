@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ from assay.bundle.faults import Fault, did_you_mean
 
 from .predicates import check_predicate, holds, same
 from .records import spell
-from .spec_models import ArgumentSpec, Axis, FamilyFile, ProfileFile, TargetFile
+from .spec_models import ArgumentSpec, Axis, FamilyFile, ProfileFile, TargetFile, WaiverFile
 from .spec_parse import Parsed
 from .yaml_source import KeyPath, YamlSource
 
@@ -52,6 +53,35 @@ def check_target(parsed: Parsed[TargetFile]) -> list[Fault]:
         for name in REQUIRED_BUDGETS[backend]
         if name not in given
     ]
+
+
+def check_waivers(
+    files: Iterable[Parsed[WaiverFile]], targets: Collection[str], profiles: Collection[str]
+) -> list[Fault]:
+    """Waivers of unknown targets and profiles, impossible dates, and two of one name or for one budget."""
+    faults: list[Fault] = []
+    seen: set[Any] = set()
+    for parsed in files:
+        for index, waiver in enumerate(parsed.model.waivers):
+            path: KeyPath = ("waivers", index)
+            if waiver.target not in targets:
+                faults.append(_unknown("target", waiver.target, targets, parsed.source, (*path, "target"), key=False))
+            if waiver.profile not in profiles:
+                faults.append(
+                    _unknown("profile", waiver.profile, profiles, parsed.source, (*path, "profile"), key=False)
+                )
+            try:
+                dt.date.fromisoformat(waiver.expires)
+            except ValueError as error:
+                faults.append(
+                    Fault(parsed.source.where((*path, "expires")), f"{waiver.expires}: {error}", "a date, 2027-01-31")
+                )
+            for identity in (waiver.name, (waiver.target, waiver.profile, waiver.variant, waiver.budget)):
+                if identity in seen:
+                    given = f"waiver {waiver.name} repeats a name, or a variant and budget"
+                    faults.append(Fault(parsed.source.where((*path, "name")), given, "each once"))
+                seen.add(identity)
+    return faults
 
 
 def check_profile(parsed: Parsed[ProfileFile], families: Mapping[str, FamilyFile]) -> list[Fault]:

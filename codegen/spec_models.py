@@ -50,6 +50,34 @@ class TargetLimits(SpecModel):
         int, Field(gt=0, description="shared memory a workgroup may use, static and launch-time, bytes")
     ]
     threads: Annotated[int, Field(gt=0, description="threads of one workgroup")]
+    vgprs: Annotated[int, Field(gt=0, description="vgpr_count that the encoding allows, AMD")] | None = None
+    sgprs: Annotated[int, Field(gt=0, description="sgpr_count that the encoding allows, AMD")] | None = None
+    registers: Annotated[int, Field(gt=0, description="register_count that the encoding allows, NVIDIA")] | None = None
+
+
+class ComputeUnit(SpecModel):
+    """What the waves of one workgroup share: AMD's WGP or CU, NVIDIA's SM."""
+
+    simds: Annotated[int, Field(gt=0, description="SIMDs (NVIDIA: sub-partitions), each with registers of its own")]
+    lds_bytes: Annotated[int, Field(gt=0, description="LDS (NVIDIA: shared memory) of the unit, bytes")]
+    workgroups: Annotated[
+        int | None, Field(gt=0, description="workgroups at once; left out where the wave slots always run out first")
+    ] = None
+
+
+class OccupancyFacts(SpecModel):
+    """What decides how many waves are resident at once.  Registers are counted per lane, as the binary counts them."""
+
+    per: Annotated[Literal["simd", "sm"], Field(description="what the vendor's tools count resident waves in")]
+    registers: Annotated[int, Field(gt=0, description="registers of one SIMD, per lane")]
+    register_granule: Annotated[int, Field(gt=0, description="a wave's registers are rounded up to this, per lane")]
+    waves: Annotated[int, Field(gt=0, description="wave slots of one SIMD")]
+    lds_granule_bytes: Annotated[int, Field(gt=0, description="a workgroup's LDS is rounded up to this, bytes")]
+    lds_reserved_bytes: Annotated[int, Field(ge=0, description="LDS that the driver adds to every workgroup, bytes")]
+    units: Annotated[
+        dict[Literal["wgp", "cu", "sm"], ComputeUnit],
+        Field(min_length=1, description="by the mode that the kernel descriptor names; NVIDIA has sm alone"),
+    ]
 
 
 class Budgets(SpecModel):
@@ -88,6 +116,7 @@ class TargetFile(SpecModel):
     wavefront_size: Annotated[Literal[32, 64], Integer]
     features: list[Name]
     limits: TargetLimits
+    occupancy: OccupancyFacts
     budgets: Budgets
     evidence: Literal["static"]
 
@@ -206,3 +235,39 @@ class FamilyFile(SpecModel):
     instructions: list[InstructionRule] = []
     budgets: Budgets = Budgets()
     tolerance: Tolerance
+
+
+WaivableBudget = Literal[
+    "vgpr_spill_count",
+    "sgpr_spill_count",
+    "scratch_bytes",
+    "stack_bytes",
+    "local_load_count",
+    "local_store_count",
+    "spill_load_bytes",
+    "spill_store_bytes",
+    "vgpr_count",
+    "sgpr_count",
+    "register_count",
+    "code_bytes",
+]
+
+
+class Waiver(SpecModel):
+    """One exception to one budget, for one variant and for a while.  Shared memory and argument layout have none."""
+
+    name: Name
+    target: Name
+    profile: Name
+    variant: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
+    budget: WaivableBudget
+    ceiling: Annotated[int, Field(ge=1, description="highest value that the waiver lets pass")]
+    reason: Text
+    expires: Annotated[
+        str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$"), Field(description="last day it holds, UTC")
+    ]
+
+
+class WaiverFile(SpecModel):
+    schema_: Annotated[Literal["assay.waivers/1"], Field(alias="schema")]
+    waivers: Annotated[list[Waiver], Field(min_length=1)]

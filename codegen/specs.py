@@ -1,12 +1,14 @@
 """A spec directory, read whole: targets, profiles, families and the templates that they name.
 
     DIR/targets/<target>.yaml   DIR/profiles/<profile>.yaml   DIR/families/<family>.yaml   DIR/templates/*.j2
+    DIR/waivers/*.yaml, which need not be there
 
 Adding a target or a family is adding files; nothing here knows a name.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 from collections.abc import Mapping
@@ -19,9 +21,12 @@ from pydantic import BaseModel
 from assay.bundle.faults import Fault, FaultsError, did_you_mean
 
 from . import spec_checks
-from .spec_models import FamilyFile, ProfileFile, TargetFile
+from .reach import check_reach
+from .spec_models import FamilyFile, ProfileFile, TargetFile, Waiver, WaiverFile
 from .spec_parse import Parsed, parse_model
 from .yaml_source import read_yaml_file
+
+_KINDS = ("targets", "profiles", "families", "templates", "waivers")
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -38,6 +43,7 @@ class SpecSet:
     targets: Mapping[str, Parsed[TargetFile]]
     profiles: Mapping[str, Parsed[ProfileFile]]
     families: Mapping[str, Parsed[FamilyFile]]
+    waivers: tuple[Waiver, ...] = ()
 
     @property
     def templates(self) -> Path:
@@ -53,9 +59,7 @@ class SpecSet:
 
     def source_hashes(self) -> dict[str, str]:
         """SHA-256 of every spec and template, by its name relative to the directory."""
-        files = [
-            path for kind in ("targets", "profiles", "families", "templates") for path in _files(self.directory, kind)
-        ]
+        files = [path for kind in _KINDS for path in _files(self.directory, kind)]
         return {str(path.relative_to(self.directory)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
@@ -78,9 +82,23 @@ def load_specs(directory: Path) -> SpecSet:
     if not faults:
         family_models = {name: parsed.model for name, parsed in families.items()}
         faults += [fault for parsed in profiles.values() for fault in spec_checks.check_profile(parsed, family_models)]
+    if not faults:
+        faults += [fault for parsed in families.values() for fault in check_reach(parsed, target_models)]
+    waiver_files = _load_waivers(directory, faults)
+    faults += spec_checks.check_waivers(waiver_files, targets, profiles)
     if faults:
         raise SpecError(sorted(faults, key=_position))
-    return specs
+    return dataclasses.replace(specs, waivers=tuple(w for parsed in waiver_files for w in parsed.model.waivers))
+
+
+def _load_waivers(directory: Path, faults: list[Fault]) -> list[Parsed[WaiverFile]]:
+    files = []
+    for path in _files(directory, "waivers"):
+        parsed, wrong = parse_model(read_yaml_file(path, display_path(path)), WaiverFile)
+        faults.extend(wrong)
+        if parsed is not None:
+            files.append(parsed)
+    return files
 
 
 def _load(directory: Path, kind: str, model: type[Model], faults: list[Fault]) -> dict[str, Parsed[Model]]:

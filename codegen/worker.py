@@ -25,21 +25,26 @@ from .records import sha256_hex
 # LLVM and MLIR print and go on; Triton then returns an object without the instruction that could not be assembled.
 _COMPLAINT = re.compile(r"(?im)^.*(\berror:|LLVM ERROR|fatal error).*$")
 _MESSAGE_LIMIT = 20_000
-PRINTED = "printed"
+# In a scratch folder: what was printed, and Triton's own cache, which holds each stage's text as soon as it is done.
+PRINTED, TRITON_CACHE = "printed", "cache"
 
 
-def compile_in_worker(request: dict[str, Any], scratch: str) -> dict[str, Any]:
+def compile_in_worker(request: dict[str, Any], scratch: str, keep: bool = False) -> dict[str, Any]:
     """Compile a `CompileRequest` given as a dictionary; returns an `Outcome` as one.  Never raises for bad source.
 
-    `scratch` is a folder to make; a worker that dies leaves it, with what was printed, to its caller.
+    `scratch` is a folder to make; a worker that dies leaves it, with what was printed, to its caller.  keep: leave it
+    in any case; `texts` reads the compiler's texts out of it.
     """
     started = time.perf_counter()
     os.mkdir(scratch)
-    environment = compile_environment(dict(os.environ), os.path.join(scratch, "cache"), line_info=request["line_info"])
+    environment = compile_environment(
+        dict(os.environ), os.path.join(scratch, TRITON_CACHE), line_info=request["line_info"]
+    )
     with _environment(environment), _captured_output(os.path.join(scratch, PRINTED)) as printed:
         result, failure = _attempt(request)
     text = printed()
-    shutil.rmtree(scratch, ignore_errors=True)
+    if not keep:
+        shutil.rmtree(scratch, ignore_errors=True)
     try:
         outcome = _judge(request, result, failure, text)
     except (objects.ObjectError, LookupError) as error:
@@ -48,9 +53,15 @@ def compile_in_worker(request: dict[str, Any], scratch: str) -> dict[str, Any]:
     return outcome
 
 
+class _TooMuchSharedMemory(Exception):
+    """Raised between two compiler stages; the argument is the size in bytes."""
+
+
 def _attempt(request: dict[str, Any]) -> tuple[Any, str]:
     try:
         return _compile(request), ""
+    except _TooMuchSharedMemory as reached:
+        return reached, ""
     except BaseException as error:  # whatever it raises, SystemExit too, is this candidate's failure, never the build's
         return None, f"{type(error).__name__}: {error}"
 
@@ -77,7 +88,39 @@ def _compile(request: dict[str, Any]) -> Any:
         "enable_fp_fusion": request["enable_fp_fusion"],
     }
     source = ASTSource(function, signature, dict(request["constants"]), attributes)
-    return triton.compile(source, target=target, options=options)
+    with _shared_memory_limit(request["shared_limit_bytes"]):
+        return triton.compile(source, target=target, options=options)
+
+
+@contextlib.contextmanager
+def _shared_memory_limit(limit: int | None) -> Iterator[None]:
+    """Ends a compilation once its launch-time shared memory is known, with the LLVM IR, and over `limit` bytes.
+
+    What is left out then, LLVM and the assembler, is most of the time.
+    """
+    from triton import knobs
+
+    def watch(_backend: Any = None, stages: Any = None, *_: Any) -> tuple[str, str]:
+        if stages is not None:
+            lower = stages["llir"]
+
+            def lower_and_look(source: Any, metadata: Any) -> Any:
+                lowered = lower(source, metadata)
+                if metadata["shared"] > limit:
+                    raise _TooMuchSharedMemory(metadata["shared"])
+                return lowered
+
+            stages["llir"] = lower_and_look
+        return "assay", "assay"  # what Triton adds to the key of its own cache, which is empty
+
+    if limit is None:
+        yield
+        return
+    knobs.runtime.add_stages_inspection_hook = watch
+    try:
+        yield
+    finally:
+        knobs.runtime.add_stages_inspection_hook = None
 
 
 def _attributes(request: dict[str, Any], names: list[str]) -> dict[tuple[int], list[list[Any]]]:
@@ -106,6 +149,8 @@ def _judge(request: dict[str, Any], result: Any, failure: str, printed: str) -> 
     complaints = [match.group(0).strip() for match in _COMPLAINT.finditer(printed)]
     if failure:
         return {"status": "compile_error", "messages": _shorten("\n".join([failure, *complaints]))}
+    if isinstance(result, _TooMuchSharedMemory):
+        return {"status": "abandoned", "shared_bytes": result.args[0]}
     if complaints:
         return {"status": "compiler_complaint", "messages": _shorten("\n".join(complaints))}
     code = result.asm["hsaco" if request["backend"] == "hip" else "cubin"]

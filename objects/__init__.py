@@ -10,7 +10,13 @@ from assay.objects.errors import ObjectError
 from assay.objects.ptxas_report import PtxasReport, parse_ptxas_report
 from assay.objects.read import identify, read_object
 from assay.objects.resources import Resources
-from assay.objects.sass import SassCounts, count_instructions_sass, count_local_accesses, find_disassembler
+from assay.objects.sass import (
+    SassCounts,
+    count_instructions_sass,
+    count_local_accesses,
+    find_disassembler,
+    list_sass,
+)
 
 __all__ = [
     "Argument",
@@ -26,6 +32,7 @@ __all__ = [
     "count_local_accesses",
     "find_disassembler",
     "identify",
+    "list_sass",
     "parse_ptxas_report",
     "read_object",
 ]

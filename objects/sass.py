@@ -1,4 +1,4 @@
-"""Counts machine instructions of a CUBIN with NVIDIA's own disassembler.
+"""Lists and counts machine instructions of a CUBIN with NVIDIA's own disassembler.
 
 Spills and local arrays show up as LDL and STL alone: the `LOCAL` column of cuobjdump's resource dump reads 0
 for them. The Triton wheel carries nvdisasm and cuobjdump; they are found without importing Triton.
@@ -80,7 +80,7 @@ def count_instructions_sass(
     """
     elf = Elf(bytes(cubin), where)
     functions = read_functions(elf)
-    listed = _count_by_function(_run(elf.data, Path(disassembler), where, timeout_s))
+    listed = _count_by_function(_run(elf.data, Path(disassembler), (), where, timeout_s))
     for function in functions.values():
         _check_complete(function, listed.get(function.name, Counter()), disassembler, where)
     result = {}
@@ -95,7 +95,18 @@ def count_instructions_sass(
     return result
 
 
-def _run(cubin: bytes, tool: Path, where: str, timeout_s: float) -> str:
+def list_sass(cubin: bytes, disassembler: Path, *, line_info: bool = False, where: str = "cubin") -> str:
+    """The disassembly of a CUBIN as the tool prints it, for a reader.
+
+    line_info: with the source line before the instructions that come from it, where the CUBIN has a line table and the
+    tool is nvdisasm (cuobjdump prints none). Raises ObjectError if the tool is missing, fails or takes too long.
+    """
+    tool = Path(disassembler)
+    options = ("-g",) if line_info and not tool.name.startswith("cuobjdump") else ()
+    return _run(bytes(cubin), tool, options, where, TIMEOUT_SECONDS)
+
+
+def _run(cubin: bytes, tool: Path, options: tuple[str, ...], where: str, timeout_s: float) -> str:
     place = f"{where}: {tool.name}"
     option = "-sass" if tool.name.startswith("cuobjdump") else "-c"
     with tempfile.TemporaryDirectory(prefix="assay-sass-") as folder:
@@ -103,7 +114,7 @@ def _run(cubin: bytes, tool: Path, where: str, timeout_s: float) -> str:
         path.write_bytes(cubin)
         try:
             run = subprocess.run(
-                [str(tool), option, str(path)],
+                [str(tool), option, *options, str(path)],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=timeout_s,

@@ -9,7 +9,7 @@ from typing import Any
 
 from assay.bundle import Condition, Contents, KernelArgument, Manifest, Row, TargetRecord, VariantRecord
 from assay.codegen.predicates import holds
-from assay.codegen.records import Problem
+from assay.codegen.records import Problem, canonical_json
 from assay.codegen.spec_checks import target_facts
 from assay.codegen.spec_models import FamilyFile, TargetFile
 from assay.codegen.specs import SpecSet
@@ -43,7 +43,23 @@ def bundle_contents(
         rows=tuple(_row(result.family, target, judgement) for result, judgement in chosen),
         variants=tuple(_variant_record(judgement) for _, judgement in chosen),
         objects={code_sha256(judgement): judgement.outcome.code for _, judgement in chosen},
+        evidence={"static": _static_evidence([judgement for _, judgement in chosen])},
     )
+
+
+def _static_evidence(chosen: list[Judgement]) -> bytes:
+    """Which gates each variant passed, and by which waivers; stands behind the identity-bearing part."""
+    variants = {
+        judgement.variant.id: {
+            "static": judgement.static_evidence,
+            "waivers": [
+                {**item.waiver.model_dump(), "limit": item.reason.limit, "actual": item.reason.actual}
+                for item in judgement.waived
+            ],
+        }
+        for judgement in chosen
+    }
+    return canonical_json({"schema": "assay.evidence/1", "level": "static", "variants": variants}).encode()
 
 
 def code_sha256(judgement: Judgement) -> str:

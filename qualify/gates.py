@@ -13,7 +13,7 @@ from assay import objects
 from assay.codegen.predicates import holds
 from assay.codegen.records import Outcome, Variant
 from assay.codegen.spec_checks import target_facts
-from assay.codegen.spec_models import FamilyFile, InstructionRule, TargetFile
+from assay.codegen.spec_models import FamilyFile, InstructionRule, TargetFile, Waiver
 
 # Triton appends two pointers to every kernel's arguments: global scratch and profile scratch, 8 bytes each.
 HIDDEN_ARGUMENTS = 2
@@ -48,18 +48,34 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
+class Waived:
+    """A broken budget that a waiver let pass."""
+
+    waiver: Waiver
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
 class Judgement:
-    """The verdict on one variant's binary: qualified when there is no reason against it."""
+    """The verdict on one variant's binary: qualified when no reason against it is left after waivers."""
 
     variant: Variant
     outcome: Outcome
     resources: objects.Resources | None
     kernel: objects.Kernel | None
     reasons: tuple[Reason, ...]
+    waived: tuple[Waived, ...] = ()
 
     @property
     def qualified(self) -> bool:
         return not self.reasons
+
+    @property
+    def static_evidence(self) -> str:
+        """`pass`, `fail`, or by which waivers it passed."""
+        if self.reasons:
+            return "fail"
+        return f"waived({','.join(item.waiver.name for item in self.waived)})" if self.waived else "pass"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +90,10 @@ class _Case:
 
 def judge(variant: Variant, outcome: Outcome, target: TargetFile, family: FamilyFile) -> Judgement:
     """All that is wrong with what a compilation gave.  Never raises for a bad binary: that is a reason."""
+    if outcome.status == "abandoned":
+        detail = "known before the last compiler stages, which were left out"
+        reason = Reason("lds_total_bytes", target.limits.lds_bytes, outcome.shared_bytes, detail)
+        return Judgement(variant, outcome, None, None, (reason,))
     if outcome.status != "compiled":
         reason = Reason("compilation", "compiled", outcome.status.replace("_", " "), outcome.messages)
         return Judgement(variant, outcome, None, None, (reason,))

@@ -24,6 +24,7 @@ from .bundle_contents import bundle_contents
 from .reports.json_report import as_text, report
 from .selection import ProblemResult, Selector, problems_only
 from .verification import object_faults
+from .waiving import WaiverBook, today_utc
 
 QUALIFIED, GATE_FAILED, TOOLCHAIN_DIFFERS = 0, 1, 3
 
@@ -58,13 +59,17 @@ class RunOptions:
 
 @dataclass
 class RunResult:
-    """What came of it.  status: the exit status; messages: why, for a person; written: files, in order."""
+    """What came of it.  status: the exit status; messages: why, for a person; complaints: about waivers.
+
+    written: files, in order.  document: the JSON report.
+    """
 
     results: list[ProblemResult]
     changes: list[locks.LockChange]
     status: int
     identity: str = ""
     messages: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     written: list[Path] = field(default_factory=list)
     document: dict[str, Any] = field(default_factory=dict)
@@ -72,7 +77,7 @@ class RunResult:
     @property
     def verdict(self) -> str:
         """The outcome in words."""
-        if any(not result.qualified for result in self.results):
+        if self.complaints or any(not result.qualified for result in self.results):
             return "NOT QUALIFIED"
         return {QUALIFIED: "QUALIFIED", TOOLCHAIN_DIFFERS: "OTHER COMPILER BUILD"}.get(self.status, "LOCK DIFFERS")
 
@@ -92,8 +97,9 @@ def qualify(specs: SpecSet, options: RunOptions, problems_found: Callable[[int],
     if not problems:
         raise SpecError(Fault(f"profile {options.profile} on {options.target}", "no problem at all", "at least one"))
     cache = CompileCache(options.cache)
+    waivers = WaiverBook.of(specs.waivers, options.target, options.profile, today_utc())
     with Builder(cache, toolchain, jobs=options.jobs, time_limit=options.time_limit) as builder:
-        results = Selector(specs, target, builder).run(problems, problems_found(len(problems)))
+        results = Selector(specs, target, builder, waivers).run(problems, problems_found(len(problems)))
     now = locks.lock_of(options.target, options.profile, toolchain, results)
     run = RunResult(results, [], QUALIFIED)
     run.warnings = [*_override_warnings(), *(f"damaged cache entry {name} was compiled anew" for name in cache.damaged)]
@@ -101,6 +107,10 @@ def qualify(specs: SpecSet, options: RunOptions, problems_found: Callable[[int],
     if failed:
         run.status = GATE_FAILED
         run.messages.append(f"{len(failed)} of {len(results)} problems have no qualified candidate")
+    run.complaints = waivers.complaints(whole_profile=not options.only)
+    if run.complaints:
+        run.status = GATE_FAILED
+        run.messages += run.complaints
     _compare_lock(run, options, now)
     if run.status == QUALIFIED and not options.check:
         _write_qualified(run, options, now, bundle_contents(specs, target, options.profile, toolchain, results))

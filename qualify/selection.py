@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 
 from assay.codegen.builder import Builder
 from assay.codegen.expand import candidates
@@ -13,9 +14,10 @@ from assay.codegen.records import Candidate, Exclusion, Outcome, Problem, Varian
 from assay.codegen.render import Renderer
 from assay.codegen.spec_models import FamilyFile, TargetFile
 from assay.codegen.specs import SpecSet
-from assay.codegen.variants import make_variant
+from assay.codegen.variants import expected_cost, make_variant
 
 from .gates import Judgement, judge
+from .waiving import WaiverBook
 
 
 @dataclass(frozen=True)
@@ -46,18 +48,20 @@ def _distance(judgement: Judgement) -> tuple[bool, int, float]:
 
 @dataclass
 class _Chain:
-    """One problem under way: candidates still to try and judgements so far."""
+    """One problem under way: candidates still to try, the variant being tried, judgements so far."""
 
     problem: Problem
     family: FamilyFile
     waiting: Iterator[Candidate]
+    variant: Variant
     rejected: list[Judgement] = field(default_factory=list)
 
 
 class Selector:
     """Tries candidates for many problems at once, each problem's one after the other."""
 
-    def __init__(self, specs: SpecSet, target: TargetFile, builder: Builder):
+    def __init__(self, specs: SpecSet, target: TargetFile, builder: Builder, waivers: WaiverBook):
+        self._waivers = waivers
         self._specs = specs
         self._target = target
         self._builder = builder
@@ -69,31 +73,38 @@ class Selector:
         Raises TemplateError, and CacheError when outcomes cannot be kept.
         """
         results: dict[Problem, ProblemResult] = {}
-        running: dict[Future[Outcome], list[tuple[_Chain, Variant]]] = {}
-
-        def advance(chain: _Chain, last: Judgement | None) -> None:
-            candidate = None if last is not None and last.qualified else next(chain.waiting, None)
-            if candidate is not None:
-                variant = make_variant(chain.family, self._target, candidate, self._renderer)
-                running.setdefault(self._builder.submit(variant.request), []).append((chain, variant))
-                return
-            chosen = last if last is not None and last.qualified else None
-            result = ProblemResult(chain.problem, chain.family, chosen, tuple(chain.rejected))
-            results[chain.problem] = result
-            on_result(result)
-
-        for problem in problems:
-            family = self._specs.families[problem.family].model
-            advance(_Chain(problem, family, iter(candidates(family, self._target, problem))), None)
-        while running:
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                for chain, variant in running.pop(future):
-                    judgement = judge(variant, future.result(), self._target, chain.family)
-                    if not judgement.qualified:
-                        chain.rejected.append(judgement)
-                    advance(chain, judgement)
+        finished: SimpleQueue[tuple[_Chain, Variant, Future[Outcome]]] = SimpleQueue()
+        chains = [self._chain(problem) for problem in problems]
+        # The longest first, so that no worker is left with a long one when the others are done.
+        for chain in sorted(chains, key=lambda chain: -expected_cost(chain.variant.request)):
+            self._submit(chain, finished)
+        while len(results) < len(chains):
+            chain, variant, future = finished.get()
+            judgement = self._waivers.apply(judge(variant, future.result(), self._target, chain.family))
+            if not judgement.qualified:
+                chain.rejected.append(judgement)
+                if (candidate := next(chain.waiting, None)) is not None:
+                    chain.variant = self._variant(chain.family, candidate)
+                    self._submit(chain, finished)
+                    continue
+            chosen = judgement if judgement.qualified else None
+            results[chain.problem] = ProblemResult(chain.problem, chain.family, chosen, tuple(chain.rejected))
+            on_result(results[chain.problem])
         return [results[problem] for problem in problems]
+
+    def _chain(self, problem: Problem) -> _Chain:
+        family = self._specs.families[problem.family].model
+        waiting = iter(candidates(family, self._target, problem))
+        # The specs were checked: every problem has at least one candidate.
+        return _Chain(problem, family, waiting, self._variant(family, next(waiting)))
+
+    def _variant(self, family: FamilyFile, candidate: Candidate) -> Variant:
+        return make_variant(family, self._target, candidate, self._renderer)
+
+    def _submit(self, chain: _Chain, finished: SimpleQueue[tuple[_Chain, Variant, Future[Outcome]]]) -> None:
+        variant = chain.variant
+        future = self._builder.submit(variant.request)
+        future.add_done_callback(lambda done: finished.put((chain, variant, done)))
 
 
 def problems_only(expansion: Iterator[Problem | Exclusion]) -> list[Problem]:

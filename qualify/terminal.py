@@ -109,8 +109,14 @@ def _table(family: str, target: TargetFile, results: list[ProblemResult]) -> Tab
         verdict = Text("qualified", "green") if chosen else Text("FAILED", "bold red")
         launch = _launch(chosen) if chosen else "none of its candidates qualifies"
         cells = [_cell(chosen, names) for _, names in columns]
-        table.add_row(_problem_label(result.problem, constant), verdict, launch, *cells, "static" if chosen else "-")
+        table.add_row(_problem_label(result.problem, constant), verdict, launch, *cells, _evidence(chosen))
     return table
+
+
+def _evidence(chosen: Judgement | None) -> str:
+    if chosen is None:
+        return "-"
+    return "static" if chosen.static_evidence == "pass" else f"static, {chosen.static_evidence}"
 
 
 def _constant_axes(problems: list[Problem]) -> list[str]:

@@ -70,7 +70,7 @@ def _variant(judgement: Judgement) -> dict[str, Any]:
         "launch": dict(judgement.variant.candidate.launch),
         "specialisation": judgement.variant.specialisation,
         "resources": judgement.resources.to_dict(),
-        "evidence": {"static": "pass"},
+        "evidence": {"static": judgement.static_evidence},
         "code_sha256": code_sha256(judgement),
         "instructions": dict(sorted((judgement.outcome.instructions or {}).items())),
         "compiler_messages": judgement.outcome.messages,

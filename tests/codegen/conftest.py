@@ -1,3 +1,5 @@
+import functools
+
 import pytest
 
 from assay.codegen.expand import Selection, candidates, expand
@@ -12,6 +14,7 @@ from tests.specs import TOY
 def make_variants():
     """All variants of a target, every candidate of every problem: `make_variants("sm90", specs=TOY)`."""
 
+    @functools.cache
     def make(target, specs=TOY, profile="core", **only):
         loaded = load_specs(specs)
         renderer = Renderer(loaded.templates)

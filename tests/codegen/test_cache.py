@@ -65,6 +65,8 @@ CHANGES = [
     {"num_stages": 2},
     {"options": (("waves_per_eu", 2),)},
     {"options": (("waves_per_eu", 3),)},
+    {"shared_limit_bytes": 65_536},
+    {"shared_limit_bytes": 101_376},
     {"enable_fp_fusion": False},
     {"line_info": True},
 ]

@@ -72,12 +72,13 @@ from assay.codegen.render import Renderer
 from assay.codegen.specs import load_specs
 from assay.codegen.variants import make_variant
 loaded = load_specs(Path(sys.argv[1]))
+renderer = Renderer(loaded.templates)
 for target in loaded.targets:
     for item in expand(loaded, target, Selection("core", {})):
         if isinstance(item, Problem):
             family = loaded.families[item.family].model
             for candidate in candidates(family, loaded.target(target), item):
-                variant = make_variant(family, loaded.target(target), candidate, Renderer(loaded.templates))
+                variant = make_variant(family, loaded.target(target), candidate, renderer)
                 print(variant.id, sha256_hex(variant.request.source), sha256_hex(repr(variant.request)))
 """
 
@@ -85,7 +86,7 @@ for target in loaded.targets:
 @pytest.mark.parametrize("specs", [TOY, SHIPPED], ids=["toy", "shipped"])
 def test_ids_sources_and_requests_do_not_depend_on_pythons_hash_seed(specs):
     printed = set()
-    for seed in ("0", "1", "4711"):
+    for seed in ("0", "4711"):
         environment = os.environ | {"PYTHONHASHSEED": seed}
         command = [sys.executable, "-c", PRINT_IDS, str(specs)]
         printed.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)

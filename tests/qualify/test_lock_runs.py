@@ -104,7 +104,7 @@ def test_gates_are_judged_before_the_compiler_build_is(qualify, out, tmp_path):
     assert qualify(specs=specs).status == 1
 
 
-def test_a_lock_of_another_target_confirms_nothing(qualify, built, out):
+def test_a_lock_of_another_target_confirms_nothing(qualify, built):
     ran = qualify("--lock", built("sm90").lock)
     assert ran.status == 1
     assert "is for sm90 core, this run is gfx1201 core" in ran.text
