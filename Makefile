@@ -13,7 +13,7 @@ BUILD_READY := $(VENV)/.ready-to-build
 TEST_READY := $(VENV)/.ready-to-test
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup setup-test qualify test test-slow lint format clean
+.PHONY: help setup setup-test qualify test test-slow lint format schemas clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,10 @@ lint: $(TEST_READY) ## formatter and linter, without changing anything
 format: $(TEST_READY) ## let the formatter and linter change the code
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+schemas: $(BUILD_READY) ## write the JSON Schemas of spec files anew
+	@for kind in target family profile waivers; do \
+	  $(BIN)/assay schema $$kind > kernel_specs/schemas/$$kind.schema.json; done
 
 clean: ## remove the environment, build leftovers and unreleased artefacts (locks stay)
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

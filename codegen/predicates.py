@@ -18,8 +18,8 @@ from assay.bundle.faults import Fault, did_you_mean
 
 from .yaml_source import KeyPath, YamlSource
 
-_INTEGER_OPERATORS = ("at_least", "at_most", "multiple_of")
-OPERATORS = ("not", "contains", *_INTEGER_OPERATORS)
+INTEGER_OPERATORS = ("at_least", "at_most", "multiple_of")
+OPERATORS = ("not", "contains", *INTEGER_OPERATORS)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -89,7 +89,7 @@ def _check_test(test: Any, path: KeyPath, source: YamlSource, domain: Collection
             faults.append(Fault(source.where(here, key=True), given, allowed, did_you_mean(operator, OPERATORS)))
         elif operator == "not":
             faults.extend(_check_values(operand, here, source, domain))
-        elif operator in _INTEGER_OPERATORS:
+        elif operator in INTEGER_OPERATORS:
             faults.extend(_check_integer(operator, operand, here, source, domain))
         else:
             faults.extend(_check_contains(operand, here, source, domain))

@@ -21,6 +21,9 @@ REQUIRED_BUDGETS = {
     "hip": ("vgpr_spill_count", "sgpr_spill_count", "scratch_bytes", "dynamic_stack"),
     "cuda": ("stack_bytes", "local_load_count", "local_store_count", "spill_load_bytes", "spill_store_bytes"),
 }
+# Figures that near-limit warnings and occupancy of a backend need, next to what every target states.
+REQUIRED_LIMITS = {"hip": ("vgprs", "sgprs"), "cuda": ("registers",)}
+REQUIRED_UNIT = {"hip": "cu", "cuda": "sm"}
 LAUNCH_FIELDS = {"num_stages": range(1, 9), "num_warps": (1, 2, 4, 8, 16, 32)}
 
 TARGET_FACTS = ("target.name", "target.backend", "target.arch", "target.wavefront_size", "target.features")
@@ -41,17 +44,15 @@ def target_facts(target: TargetFile) -> dict[str, Any]:
 
 
 def check_target(parsed: Parsed[TargetFile]) -> list[Fault]:
-    """Budgets that the backend needs and that the file leaves out."""
-    given = parsed.model.budgets.given()
-    backend = parsed.model.backend
+    """Budgets, limits and units that the backend needs and that the file leaves out."""
+    model, backend = parsed.model, parsed.model.backend
+    needed = [("budgets", f"budget for {name}", name in model.budgets.given()) for name in REQUIRED_BUDGETS[backend]]
+    needed += [("limits", f"limit {name}", getattr(model.limits, name) is not None) for name in REQUIRED_LIMITS[backend]]
+    needed.append(("occupancy", f"unit {REQUIRED_UNIT[backend]}", REQUIRED_UNIT[backend] in model.occupancy.units))
     return [
-        Fault(
-            parsed.source.where(("budgets",)),
-            f"no budget for {name}",
-            f"a limit for {name} on every {backend} target",
-        )
-        for name in REQUIRED_BUDGETS[backend]
-        if name not in given
+        Fault(parsed.source.where((key,)), f"no {what}", f"a {what.replace('budget', 'limit')} on every {backend} target")
+        for key, what, given in needed
+        if not given
     ]
 
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,47}$")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=400)]
 
+_AXIS_TEXT = r"[A-Za-z0-9_.+\-]{1,48}"
+
 
 def _axis_value(value: Any) -> Any:
     """One error where a union would give three.  Texts stand in locks and `--only` lists, which split at such signs."""
-    if type(value) in (bool, int) or (type(value) is str and re.fullmatch(r"[A-Za-z0-9_.+\-]{1,48}", value)):
+    if type(value) in (bool, int) or (type(value) is str and re.fullmatch(_AXIS_TEXT, value)):
         return value
     raise ValueError("true, false, an integer or a word of letters, digits and _.+-")
 
@@ -29,11 +31,18 @@ def _integer(value: Any) -> Any:
     return value
 
 
-AxisValue = Annotated[bool | int | str, BeforeValidator(_axis_value)]
+AxisValue = Annotated[
+    bool | int | str,
+    BeforeValidator(_axis_value),
+    WithJsonSchema(
+        {"anyOf": [{"type": "boolean"}, {"type": "integer"}, {"type": "string", "pattern": f"^{_AXIS_TEXT}$"}]}
+    ),
+]
 Integer = BeforeValidator(_integer)
-# A predicate: {name: value | [values] | {operator: value}}; parsed by `predicates`.
+# A predicate: {name: value | [values] | {operator: value}}; parsed by `predicates`.  By its title `spec_schema` finds it.
 When = Annotated[
-    dict[str, Any], Field(description="names of axes, launch fields or target facts, and what each must be")
+    dict[str, Any],
+    Field(title="Predicate", description="names of axes, launch fields or target facts, and what each must be"),
 ]
 Dtype = Literal["bf16", "f16", "f32", "u8", "i8", "i32", "i64"]
 Limit = Annotated[int, Field(ge=0)]
@@ -50,6 +59,10 @@ class TargetLimits(SpecModel):
         int, Field(gt=0, description="shared memory a workgroup may use, static and launch-time, bytes")
     ]
     threads: Annotated[int, Field(gt=0, description="threads of one workgroup")]
+    bundle_bytes: (
+        Annotated[int, Field(gt=0, description="most that the target's code objects may take in a bundle, as stored")]
+        | None
+    ) = None
     vgprs: Annotated[int, Field(gt=0, description="vgpr_count that the encoding allows, AMD")] | None = None
     sgprs: Annotated[int, Field(gt=0, description="sgpr_count that the encoding allows, AMD")] | None = None
     registers: Annotated[int, Field(gt=0, description="register_count that the encoding allows, NVIDIA")] | None = None

@@ -8,11 +8,14 @@ from assay.bundle import BundleError, FaultsError
 from assay.codegen.cache import CacheError
 from assay.codegen.toolchain import ToolchainError
 
+from .commands.doctor_command import doctor_command
 from .commands.explain_command import explain_command
 from .commands.inspect_command import inspect_command
 from .commands.options import BAD_ENVIRONMENT, BAD_INPUT, FAILED, print_faults
 from .commands.plan_command import plan_command
 from .commands.qualify_command import qualify_command
+from .commands.schema_command import schema_command
+from .commands.show_command import show_command
 from .commands.verify_command import verify_command
 from .lock import LockError
 
@@ -33,7 +36,7 @@ def assay() -> None:
     """Build GPU kernels ahead of time and prove each binary before it ships."""
 
 
-for _command in (qualify_command, plan_command, inspect_command, verify_command, explain_command):
+for _command in (qualify_command, plan_command, inspect_command, verify_command, explain_command, show_command, doctor_command, schema_command):
     assay.add_command(_command)
 
 

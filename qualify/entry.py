@@ -19,8 +19,13 @@ def run(arguments: list[str]) -> int:
     """Run one command; returns its exit status."""
     try:
         from . import cli
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("assay"):
+    except BaseException as error:
+        # Also where a package is broken in another way than being absent: telling that is the doctor's job.
+        if arguments[:1] == ["doctor"] and not isinstance(error, KeyboardInterrupt):
+            from . import doctoring
+
+            return doctoring.run(as_json="--json" in arguments)
+        if not isinstance(error, ModuleNotFoundError) or (error.name or "").startswith("assay"):
             raise
         print(
             f"assay: the commands need {error.name}; install the build extra: pip install 'assay[build]'",

@@ -5,39 +5,36 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from assay.codegen.toolchain import Toolchain, python_build
+from assay.codegen.toolchain import python_build
 from assay.qualify.bundle_contents import code_sha256
 from assay.qualify.gates import Judgement, Reason
-from assay.qualify.lock import LockChange
 from assay.qualify.selection import ProblemResult
+
+from .record import RunRecord
 
 SCHEMA = "assay.qualify/1"
 
 
-def report(
-    *,
-    target: str,
-    profile: str,
-    toolchain: Toolchain,
-    results: list[ProblemResult],
-    lock_changes: list[LockChange],
-    verdict: str,
-    warnings: list[str],
-) -> dict[str, Any]:
-    """The whole run as plain data.  verdict: `qualified` or `failed`."""
+def report(run: RunRecord) -> dict[str, Any]:
+    """The whole run as plain data."""
     return {
         "schema": SCHEMA,
-        "target": target,
-        "profile": profile,
-        "verdict": verdict,
-        "toolchain": {**toolchain.to_dict(), "python": python_build()},
-        "warnings": warnings,
-        "problems": [_problem(result) for result in results],
+        "target": run.target.target,
+        "profile": run.profile,
+        "verdict": run.verdict,
+        "toolchain": {**run.toolchain.to_dict(), "python": python_build()},
+        "warnings": list(run.warnings),
+        "problems": [_problem(run, result) for result in run.results],
         "lock_changes": [
             {"kind": change.kind, "problem": change.key, "details": [list(item) for item in change.details]}
-            for change in lock_changes
+            for change in run.changes
         ],
     }
+
+
+def render(run: RunRecord) -> str:
+    """report.json."""
+    return as_text(report(run))
 
 
 def as_text(document: dict[str, Any]) -> str:
@@ -45,12 +42,12 @@ def as_text(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _problem(result: ProblemResult) -> dict[str, Any]:
+def _problem(run: RunRecord, result: ProblemResult) -> dict[str, Any]:
     return {
         "family": result.problem.family,
         "problem": dict(result.problem.axes),
         "verdict": "qualified" if result.qualified else "failed",
-        "chosen": _variant(result.chosen) if result.chosen else None,
+        "chosen": _variant(run, result, result.chosen) if result.chosen else None,
         "rejected": [
             {
                 "variant": judgement.variant.id,
@@ -63,13 +60,16 @@ def _problem(result: ProblemResult) -> dict[str, Any]:
     }
 
 
-def _variant(judgement: Judgement) -> dict[str, Any]:
+def _variant(run: RunRecord, result: ProblemResult, judgement: Judgement) -> dict[str, Any]:
     assert judgement.resources is not None, "a chosen variant has been read"
+    occupancy = run.occupancy_of(judgement)
     return {
         "id": judgement.variant.id,
         "launch": dict(judgement.variant.candidate.launch),
         "specialisation": judgement.variant.specialisation,
         "resources": judgement.resources.to_dict(),
+        "occupancy": occupancy.to_dict() if occupancy else None,
+        "near_limits": [limit.to_dict() for limit in run.near_limits_of(result)],
         "evidence": {"static": judgement.static_evidence},
         "code_sha256": code_sha256(judgement),
         "instructions": dict(sorted((judgement.outcome.instructions or {}).items())),

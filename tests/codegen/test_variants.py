@@ -59,7 +59,7 @@ def test_one_problem_on_two_targets_has_two_ids(make_variants):
 def test_the_id_does_not_depend_on_what_decides_nothing(make_variants, tmp_path):
     specs = copy_toy(tmp_path / "elsewhere")
     edit(specs, FAMILY, "summary: out = factor", "summary: y is factor")
-    edit(specs, "targets/gfx1201.yaml", "lds_bytes: 65536", "lds_bytes: 32768")
+    edit(specs, "targets/gfx1201.yaml", "lds_bytes: 65536\n  threads", "lds_bytes: 32768\n  threads")
     assert ids(make_variants("gfx1201", specs=specs)) == ids(make_variants("gfx1201"))
 
 

@@ -1,6 +1,9 @@
-"""Runs a rendered decode template in Triton's interpreter: a process of its own, as the interpreter is chosen at import.
+"""Runs a rendered template in Triton's interpreter, chosen when triton is imported: hence a process of its own.
 
-python interpret_decode.py SOURCE INPUTS.npz OUTPUTS.npz KERNEL CONSTANT=VALUE...
+    python interpret_kernel.py SOURCE INPUTS.npz OUTPUTS.npz KERNEL CONSTANT=VALUE...
+
+INPUTS: arrays by argument name (float32 named in `bf16` are passed as BF16), zero-dimensional scalars, grid0..grid2.
+OUTPUTS: every array after the run, BF16 as float32.
 """
 
 import os
@@ -17,7 +20,7 @@ from triton.runtime import interpreter
 
 
 def widen_bf16_dots() -> None:
-    """Triton 3.8's interpreter holds BF16 as uint16 and multiplies the bit patterns in a dot; FP32 operands are exact."""
+    """Triton 3.8's interpreter multiplies BF16 bit patterns in a dot (docs/findings); FP32 operands are exact."""
     original = interpreter.InterpreterBuilder.create_dot
 
     def widened(handle):
@@ -37,17 +40,17 @@ def main(source: str, inputs: str, outputs: str, kernel: str, constants: list[st
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     data = dict(np.load(inputs))
+    as_bf16 = data.pop("bf16").tolist()
     tensors = {name: torch.from_numpy(value) for name, value in data.items() if value.ndim}
-    for name in ("q", "k_cache", "v_cache"):
-        if tensors[name].dtype == torch.float32:
-            tensors[name] = tensors[name].to(torch.bfloat16)
+    tensors |= {name: tensors[name].to(torch.bfloat16) for name in as_bf16}
     scalars = {name: value.item() for name, value in data.items() if not value.ndim and not name.startswith("grid")}
     grid = tuple(int(data[f"grid{axis}"]) for axis in range(3))
     values = {name: int(value) for name, _, value in (item.partition("=") for item in constants)}
     function = getattr(module, kernel)
     wanted = {name: {**tensors, **scalars}[name] for name in function.arg_names if name not in values}
     function[grid](**wanted, **values)
-    np.savez(outputs, out=tensors["partial_out"].numpy(), lse=tensors["partial_lse"].numpy())
+    kept = {name: t.float() if t.dtype == torch.bfloat16 else t for name, t in tensors.items()}
+    np.savez(outputs, **{name: tensor.numpy() for name, tensor in kept.items()})
 
 
 if __name__ == "__main__":

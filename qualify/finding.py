@@ -1,0 +1,94 @@
+"""A variant by its id or a prefix of it: rendered one after the other, lazily, until it is found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from assay.bundle.faults import Fault, FaultsError, nearest
+from assay.codegen.expand import Selection, candidates, expand
+from assay.codegen.records import Problem, Variant
+from assay.codegen.render import Renderer
+from assay.codegen.spec_models import FamilyFile, TargetFile
+from assay.codegen.specs import SpecSet
+from assay.codegen.variants import ID_DIGITS, make_variant
+
+MIN_DIGITS = 4
+_LISTED = 12
+
+
+class NotFound(FaultsError):
+    """No variant, or more than one, has that id; exit status 2."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A variant with what it is judged by.  number: its place among the `of` candidates of its problem, from 1."""
+
+    variant: Variant
+    target: TargetFile
+    family: FamilyFile
+    number: int
+    of: int
+
+    def __str__(self) -> str:
+        candidate = self.variant.candidate
+        return f"{candidate.problem.target} {candidate.problem.family} {candidate.problem.label} | {candidate.label}"
+
+
+def find_variant(specs: SpecSet, wanted: str, targets: Sequence[str], profiles: Sequence[str]) -> Found:
+    """The only variant whose id is, or begins with, `wanted`; a whole id ends the search as soon as it is met.
+
+    Raises NotFound with the nearest id, or with all that match; SpecError for an unknown target or profile;
+    TemplateError for a template that cannot be rendered.
+    """
+    prefix = wanted.lower()
+    if not re.fullmatch(rf"[0-9a-f]{{{MIN_DIGITS},{ID_DIGITS}}}", prefix):
+        given = "not the id of a variant"
+        raise NotFound(Fault(repr(wanted), given, f"{MIN_DIGITS} to {ID_DIGITS} hexadecimal digits"))
+    matches: dict[str, Found] = {}
+    seen: set[str] = set()
+    for found in _variants(specs, targets, profiles):
+        id = found.variant.id
+        seen.add(id)
+        if id == prefix:
+            return found
+        if id.startswith(prefix):
+            matches[id] = found
+    if len(matches) == 1:
+        return next(iter(matches.values()))
+    raise _ambiguous(prefix, matches) if matches else _unknown(prefix, seen, targets)
+
+
+def _variants(specs: SpecSet, targets: Sequence[str], profiles: Sequence[str]) -> Iterator[Found]:
+    """Every candidate of every problem.  A problem of several profiles comes once."""
+    renderer = Renderer(specs.templates)
+    for name in targets:
+        target = specs.target(name)
+        seen: set[Problem] = set()
+        for profile in profiles:
+            for item in expand(specs, name, Selection(profile, {})):
+                if not isinstance(item, Problem) or item in seen:
+                    continue
+                seen.add(item)
+                family = specs.families[item.family].model
+                tried = candidates(family, target, item)
+                for number, candidate in enumerate(tried, 1):
+                    yield Found(make_variant(family, target, candidate, renderer), target, family, number, len(tried))
+
+
+def _ambiguous(prefix: str, matches: dict[str, Found]) -> NotFound:
+    shown = list(matches.items())[:_LISTED]
+    more = f", {len(shown)} of them below" if len(matches) > len(shown) else ""
+    head = Fault(prefix, f"begins {len(matches)} ids{more}", "one variant", "give more digits, or narrow with --target")
+    return NotFound([head, *(Fault(id, str(found)) for id, found in shown)])
+
+
+def _unknown(prefix: str, seen: set[str], targets: Sequence[str]) -> NotFound:
+    # Compared with as many digits as were given: a short prefix is unlike any whole id.
+    by_start = {id[: len(prefix)]: id for id in sorted(seen, reverse=True)}
+    close = nearest(prefix, by_start)
+    hint = f"did you mean {by_start[close]}? " if close else ""
+    hint += "An id changes with the rendered source: one from an older report is found by its problem in a newer one"
+    return NotFound(Fault(prefix, f"no variant among {len(seen):,} of {', '.join(targets)}", "an id of these", hint))
