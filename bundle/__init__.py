@@ -10,6 +10,7 @@ from typing import Any
 
 _HOME = {
     "ArchitectureMismatch": "devices",
+    "BudgetError": "faults",
     "Bundle": "reader",
     "BundleError": "faults",
     "Condition": "conditions",
@@ -27,6 +28,7 @@ _HOME = {
     "VariantRecord": "records",
     "Verdict": "table",
     "attach_evidence": "evidence",
+    "check_budgets": "writer",
     "explain": "table",
     "matching_targets": "devices",
     "nearest": "faults",

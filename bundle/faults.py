@@ -48,6 +48,10 @@ class BundleError(FaultsError):
     """A bundle, or what was to become one, is not as `format.py` and `rules.py` say."""
 
 
+class BudgetError(BundleError):
+    """A sound bundle that has more bytes than a budget allows."""
+
+
 def nearest(name: object, known: Iterable[object]) -> str | None:
     """The known name closest to `name` for a hint, or None where nothing is close. Case does not count."""
     import difflib  # Here and not above: only a failing call needs it, and a runtime's start does not.

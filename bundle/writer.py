@@ -11,7 +11,7 @@ from typing import Any
 from . import canonical, evidence
 from .atomic import replace_file
 from .blobs import Blob, pack_index, raw_half
-from .faults import BundleError, Fault
+from .faults import BudgetError, BundleError, Fault
 from .format import (
     HEADER_SIZE,
     Header,
@@ -39,14 +39,21 @@ def write_bundle(
     """Write `contents` to `path`; the bundle's identity. Equal contents give equal bytes, whatever their order.
 
     size_budget: most bytes the identity-bearing part may have. target_budgets: target -> most bytes of its code objects
-    as stored. Raises BundleError with everything wrong: contents that do not hold together, a budget broken, a disk
-    that is full or cannot be written. Then nothing was written, and what stood at `path` still does.
+    as stored. Raises BundleError with everything wrong: contents that do not hold together, a disk that is full or
+    cannot be written; BudgetError for a budget broken. Then nothing was written, and what stood at `path` still does.
     """
     data, identity, stored = pack_bundle(contents)
-    if faults := _budget_faults(contents, len(data), stored, size_budget, target_budgets or {}):
-        raise BundleError(faults)
+    _check_sizes(contents, len(data), stored, size_budget, target_budgets or {})
     replace_file(path, [data, evidence.pack(contents.evidence, identity)])
     return identity
+
+
+def check_budgets(
+    contents: Contents, *, size_budget: int | None = None, target_budgets: Mapping[str, int] | None = None
+) -> None:
+    """What `write_bundle` would say of `contents`, with nothing written. Raises BundleError and BudgetError as it."""
+    data, _, stored = pack_bundle(contents)
+    _check_sizes(contents, len(data), stored, size_budget, target_budgets or {})
 
 
 def pack_bundle(contents: Contents) -> tuple[bytes, str, dict[str, int]]:
@@ -164,13 +171,13 @@ def _manifest_json(
     return as_json(manifest)
 
 
-def _budget_faults(
+def _check_sizes(
     contents: Contents,
     total: int,
     stored: Mapping[str, int],
     size_budget: int | None,
     target_budgets: Mapping[str, int],
-) -> list[Fault]:
+) -> None:
     faults = []
     largest = ", ".join(f"{key[:16]} {size:,}" for key, size in sorted(stored.items(), key=lambda p: (-p[1], p[0]))[:3])
     hint = f"largest objects: {largest}"
@@ -180,4 +187,5 @@ def _budget_faults(
         used = sum(stored[key] for key in {row.object for row in contents.rows if row.target == target})
         if used > budget:
             faults.append(Fault(f"target {target}", f"{used:,} bytes of code objects", f"at most {budget:,}", hint))
-    return faults
+    if faults:
+        raise BudgetError(faults)

@@ -47,10 +47,14 @@ def check_target(parsed: Parsed[TargetFile]) -> list[Fault]:
     """Budgets, limits and units that the backend needs and that the file leaves out."""
     model, backend = parsed.model, parsed.model.backend
     needed = [("budgets", f"budget for {name}", name in model.budgets.given()) for name in REQUIRED_BUDGETS[backend]]
-    needed += [("limits", f"limit {name}", getattr(model.limits, name) is not None) for name in REQUIRED_LIMITS[backend]]
+    needed += [
+        ("limits", f"limit {name}", getattr(model.limits, name) is not None) for name in REQUIRED_LIMITS[backend]
+    ]
     needed.append(("occupancy", f"unit {REQUIRED_UNIT[backend]}", REQUIRED_UNIT[backend] in model.occupancy.units))
     return [
-        Fault(parsed.source.where((key,)), f"no {what}", f"a {what.replace('budget', 'limit')} on every {backend} target")
+        Fault(
+            parsed.source.where((key,)), f"no {what}", f"a {what.replace('budget', 'limit')} on every {backend} target"
+        )
         for key, what, given in needed
         if not given
     ]

@@ -23,8 +23,9 @@ KINDS: dict[str, type[BaseModel]] = {
     "waivers": WaiverFile,
 }
 
+_REFERENCE = "#/$defs/{}"
 _AXIS_VALUE = TypeAdapter(AxisValue).json_schema()
-_VALUE = {"$ref": "#/$defs/AxisValue"}
+_VALUE = {"$ref": _REFERENCE.format("AxisValue")}
 _VALUES = {"type": "array", "minItems": 1, "items": _VALUE}
 _OPERANDS: dict[str, Any] = {
     "not": {"description": "none of these", "anyOf": [_VALUE, _VALUES]},
@@ -41,9 +42,12 @@ def schema(kind: str) -> dict[str, Any]:
     """The JSON Schema (2020-12) of one of KINDS."""
     described = KINDS[kind].model_json_schema()
     described = _rewrite(described, _exact)
-    definitions = {**described.pop("$defs", {}), "AxisValue": _AXIS_VALUE}
-    if "#/$defs/Predicate" in json.dumps([described, definitions]):
+    definitions = {**described.pop("$defs", {})}
+    used = json.dumps([described, definitions])
+    if _REFERENCE.format("Predicate") in used:
         definitions |= {"Predicate": _predicate(), "Test": _test()}
+    if _REFERENCE.format("AxisValue") in json.dumps([described, definitions]):
+        definitions["AxisValue"] = _AXIS_VALUE
     return {"$schema": DIALECT, **described, "title": f"assay {kind} file", "$defs": dict(sorted(definitions.items()))}
 
 
@@ -74,7 +78,7 @@ def _exact(described: dict[str, Any]) -> dict[str, Any]:
     title = described.pop("title", None)
     if title == "Predicate":
         about = {key: described[key] for key in ("description", "default") if key in described}
-        return {"$ref": "#/$defs/Predicate", **about}
+        return {"$ref": _REFERENCE.format("Predicate"), **about}
     if described == _AXIS_VALUE:
         return dict(_VALUE)
     if described.get("additionalProperties") is True:
@@ -91,10 +95,10 @@ def _predicate() -> dict[str, Any]:
     name = TypeAdapter(Name).json_schema()["pattern"].removeprefix("^").removesuffix("$")
     facts = "|".join(fact.replace(".", r"\.") for fact in TARGET_FACTS)
     return {
-        "description": "All tests must hold; an empty mapping always does.  A name is an axis, a launch field or one of "
+        "description": "All tests must hold; an empty mapping always does.  A name is an axis, a launch field, "
         + ", ".join(TARGET_FACTS),
         "type": "object",
-        "patternProperties": {f"^({name}|{facts})$": {"$ref": "#/$defs/Test"}},
+        "patternProperties": {f"^({name}|{facts})$": {"$ref": _REFERENCE.format("Test")}},
         "additionalProperties": False,
     }
 

@@ -8,6 +8,8 @@ from assay.bundle import BundleError, FaultsError
 from assay.codegen.cache import CacheError
 from assay.codegen.toolchain import ToolchainError
 
+from .bundling import MergeError
+from .commands.bundle_command import bundle_command
 from .commands.doctor_command import doctor_command
 from .commands.explain_command import explain_command
 from .commands.inspect_command import inspect_command
@@ -25,6 +27,7 @@ _STATUSES: tuple[tuple[type[FaultsError], int], ...] = (
     (ToolchainError, BAD_ENVIRONMENT),
     (CacheError, BAD_ENVIRONMENT),
     (LockError, FAILED),
+    (MergeError, FAILED),
     (BundleError, BAD_ENVIRONMENT),
     (FaultsError, BAD_INPUT),
 )
@@ -36,7 +39,17 @@ def assay() -> None:
     """Build GPU kernels ahead of time and prove each binary before it ships."""
 
 
-for _command in (qualify_command, plan_command, inspect_command, verify_command, explain_command, show_command, doctor_command, schema_command):
+for _command in (
+    qualify_command,
+    plan_command,
+    inspect_command,
+    verify_command,
+    explain_command,
+    show_command,
+    doctor_command,
+    schema_command,
+    bundle_command,
+):
     assay.add_command(_command)
 
 

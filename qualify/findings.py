@@ -37,7 +37,9 @@ def guarded(name: str, probe: Probe) -> list[Finding]:
     except ModuleNotFoundError as error:
         found.append(Finding(name, "warning", f"cannot be judged without {error.name}", BUILD_EXTRA_HINT))
     except BaseException as error:
-        found.append(Finding(name, "problem", f"cannot be judged: {_spell(error)}", "this part is broken: reinstall it"))
+        found.append(
+            Finding(name, "problem", f"cannot be judged: {_spell(error)}", "this part is broken: reinstall it")
+        )
     return found
 
 

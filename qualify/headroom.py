@@ -47,7 +47,7 @@ def near_limits(judgement: Judgement, target: TargetFile, family: FamilyFile) ->
     near = []
     for name, limit in _limits(target, family).items():
         actual = figures.get(name)
-        if actual is not None and 0 <= limit - actual and _PARTS * (limit - actual) < limit:
+        if actual is not None and limit - actual >= 0 and _PARTS * (limit - actual) < limit:
             near.append(NearLimit(name, limit, int(actual)))
     return tuple(near)
 

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from assay.bundle import BundleError, Contents, Fault, verify_bundle, write_bundle
+from assay.bundle import BudgetError, BundleError, Contents, Fault, check_budgets
 from assay.bundle.atomic import replace_file
 from assay.codegen.builder import Builder
 from assay.codegen.cache import CompileCache
 from assay.codegen.environment import ignored_overrides
 from assay.codegen.expand import Selection, expand
+from assay.codegen.spec_models import TargetFile
 from assay.codegen.specs import SpecError, SpecSet
 from assay.codegen.toolchain import find_toolchain
 
 from . import lock as locks
 from .bundle_contents import bundle_contents
-from .reports.json_report import as_text, report
+from .placing import place_bundle
+from .reports.formats import DEFAULT, FORMATS
+from .reports.json_report import report
+from .reports.record import RunRecord
 from .selection import ProblemResult, Selector, problems_only
-from .verification import object_faults
 from .waiving import WaiverBook, today_utc
 
 QUALIFIED, GATE_FAILED, TOOLCHAIN_DIFFERS = 0, 1, 3
@@ -31,7 +32,10 @@ QUALIFIED, GATE_FAILED, TOOLCHAIN_DIFFERS = 0, 1, 3
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What `assay qualify` was asked for.  only: a part of the problems; then no bundle takes the full one's name."""
+    """What `assay qualify` was asked for.  only: a part of the problems; then no bundle takes the full one's name.
+
+    reports: names of `reports.formats.FORMATS`, to be written whatever the verdict is.
+    """
 
     target: str
     profile: str
@@ -43,6 +47,7 @@ class RunOptions:
     only: dict[str, tuple[str, ...]]
     update_lock: bool
     check: bool
+    reports: tuple[str, ...] = DEFAULT
 
     @property
     def folder(self) -> Path:
@@ -59,7 +64,8 @@ class RunOptions:
 
 @dataclass
 class RunResult:
-    """What came of it.  status: the exit status; messages: why, for a person; complaints: about waivers.
+    """What came of it.  status: the exit status; messages: why, for a person; complaints: about waivers and
+    the size of the bundle.
 
     written: files, in order.  document: the JSON report.
     """
@@ -111,20 +117,30 @@ def qualify(specs: SpecSet, options: RunOptions, problems_found: Callable[[int],
     if run.complaints:
         run.status = GATE_FAILED
         run.messages += run.complaints
+    about_gates = len(run.messages)
     _compare_lock(run, options, now)
-    if run.status == QUALIFIED and not options.check:
-        _write_qualified(run, options, now, bundle_contents(specs, target, options.profile, toolchain, results))
-    run.document = report(
-        target=options.target,
+    about_lock = run.messages[about_gates:]
+    if run.status == QUALIFIED:
+        _finish(run, options, now, bundle_contents(specs, target, options.profile, toolchain, results), target)
+    record = RunRecord(
+        specs=specs,
+        target=target,
         profile=options.profile,
         toolchain=toolchain,
-        results=results,
-        lock_changes=run.changes,
-        verdict="qualified" if run.status == QUALIFIED else "failed",
-        warnings=run.warnings,
+        status=run.status,
+        said=run.verdict,
+        results=tuple(results),
+        changes=tuple(run.changes),
+        messages=tuple(run.messages),
+        complaints=tuple(run.complaints),
+        lock_messages=tuple(about_lock),
+        warnings=tuple(run.warnings),
+        lock_path=options.lock_path,
     )
+    run.document = report(record)
     if not options.check:
-        _write(run, options.folder / "report.json", as_text(run.document).encode())
+        for name in options.reports:
+            _write(run, options.folder / FORMATS[name].file, FORMATS[name].encoded(record))
     return run
 
 
@@ -168,36 +184,30 @@ def _compare_lock(run: RunResult, options: RunOptions, now: locks.Lock) -> None:
         run.status = GATE_FAILED
 
 
-def _write_qualified(run: RunResult, options: RunOptions, now: locks.Lock, contents: Contents) -> None:
-    """Bundle and lock, each whole or not at all.  The bundle takes its name only after it was read back whole."""
+def _finish(run: RunResult, options: RunOptions, now: locks.Lock, contents: Contents, target: TargetFile) -> None:
+    """Hold the contents against the target's size budget, and write them unless only judging was asked for."""
+    budgets = {target.target: target.limits.bundle_bytes} if target.limits.bundle_bytes is not None else {}
+    try:
+        if not options.check:
+            _write_qualified(run, options, now, contents, budgets)
+        elif budgets:
+            check_budgets(contents, target_budgets=budgets)
+    except BudgetError as error:
+        run.status = GATE_FAILED
+        run.complaints += [str(fault) for fault in error.faults]
+        run.messages += [str(fault) for fault in error.faults]
+
+
+def _write_qualified(
+    run: RunResult, options: RunOptions, now: locks.Lock, contents: Contents, budgets: dict[str, int]
+) -> None:
+    """Bundle and lock, each whole or not at all.  Raises BudgetError before either is written."""
     new_lock = str(_merged(options, now)).encode() if options.update_lock else None
     _make_folder(options.folder)
-    with _sole_writer(options.bundle_path) as candidate:
-        run.identity = write_bundle(candidate, contents)
-        if faults := verify_bundle(candidate, object_faults):
-            raise BundleError(faults)
+    run.identity = place_bundle(options.bundle_path, contents, budgets)
     run.written.append(options.bundle_path)
     if new_lock is not None:
         _write(run, options.lock_path, new_lock)
-
-
-@contextlib.contextmanager
-def _sole_writer(path: Path) -> Iterator[Path]:
-    """A name beside `path` that becomes `path` at the end.  Builders of one folder take turns, so it is always the same
-    name and what a killed one left is written over.  Raises BundleError."""
-    candidate = path.with_name(f".{path.name}.unverified")
-    try:
-        descriptor = os.open(path.parent, os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield candidate
-            os.replace(candidate, path)
-        finally:
-            candidate.unlink(missing_ok=True)
-            os.close(descriptor)
-    except OSError as error:
-        given = f"cannot be written: {error.strerror or error}"
-        raise BundleError(Fault(str(path), given, "a file in a folder to write to")) from None
 
 
 def _merged(options: RunOptions, now: locks.Lock) -> locks.Lock:

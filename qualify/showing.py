@@ -1,4 +1,4 @@
-"""`assay show`: one variant in full, recompiled: its source, what the compiler made of it stage by stage, its verdict."""
+"""`assay show`: one variant in full, recompiled: source, what the compiler made of it stage by stage, verdict."""
 
 from __future__ import annotations
 

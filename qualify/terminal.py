@@ -16,7 +16,9 @@ from assay.codegen.records import Problem, spell
 from assay.codegen.spec_models import TargetFile
 
 from .gates import Judgement
+from .headroom import near_limits, summary
 from .lock import LockChange
+from .occupancy import occupancy_of
 from .selection import ProblemResult
 
 # Without a terminal rich would assume 80 columns and cut every row; a log has no edge.
@@ -103,14 +105,22 @@ def _table(family: str, target: TargetFile, results: list[ProblemResult]) -> Tab
     columns = [column for column in _COLUMNS if any(_cell(result.chosen, column[1]) != "-" for result in results)]
     for name, _ in columns:
         table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("occupancy", no_wrap=True)
     table.add_column("evidence", no_wrap=True)
     for result in results:
         chosen = result.chosen
+        near = {limit.budget for limit in near_limits(chosen, target, result.family)} if chosen else set()
         verdict = Text("qualified", "green") if chosen else Text("FAILED", "bold red")
         launch = _launch(chosen) if chosen else "none of its candidates qualifies"
-        cells = [_cell(chosen, names) for _, names in columns]
-        table.add_row(_problem_label(result.problem, constant), verdict, launch, *cells, _evidence(chosen))
+        cells: list[str | Text] = [_marked(_cell(chosen, names), not near.isdisjoint(names)) for _, names in columns]
+        fits = occupancy_of(target.occupancy, chosen.kernel, chosen.resources) if chosen else None
+        cells += ["-" if fits is None else str(fits), _evidence(chosen)]
+        table.add_row(_problem_label(result.problem, constant), verdict, launch, *cells)
     return table
+
+
+def _marked(cell: str, near: bool) -> str | Text:
+    return Text(f"{cell}!", "yellow") if near else cell
 
 
 def _evidence(chosen: Judgement | None) -> str:
@@ -162,6 +172,13 @@ def _print_rejected(out: Console, results: list[ProblemResult]) -> None:
             mark = "  (nearest)" if judgement is nearest else ""
             reasons = "; ".join(str(reason) for reason in judgement.reasons)
             out.print(Text(f"    {_launch(judgement)}: {reasons}{mark}"))
+
+
+def print_near_limits(out: Console, target: TargetFile, results: list[ProblemResult]) -> None:
+    """One line on the figures that the table marks with `!`."""
+    limits = [near_limits(result.chosen, target, result.family) for result in results if result.chosen]
+    if said := summary(limits):
+        out.print(f"! {said}", style="yellow", markup=False)
 
 
 def print_changes(out: Console, changes: list[LockChange]) -> None:

@@ -9,7 +9,9 @@ import click
 
 from assay import kernel_specs
 from assay.bundle import FaultsError
+from assay.bundle.faults import did_you_mean
 from assay.qualify import terminal
+from assay.qualify.reports.formats import DEFAULT, FORMATS
 
 FAILED, BAD_INPUT, BAD_ENVIRONMENT, NO_EVIDENCE = 1, 2, 3, 4
 
@@ -40,6 +42,23 @@ class Only(click.ParamType):
         return chosen
 
 
+class Reports(click.ParamType):
+    """`json,junit,sarif`: names of report formats, each written once."""
+
+    name = "NAME[,…]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        names = tuple(dict.fromkeys(item.strip() for item in value.split(",")))
+        for item in names:
+            if item not in FORMATS:
+                hint = did_you_mean(item, FORMATS)
+                message = f"{item!r} is not a report; allowed: {', '.join(FORMATS)}"
+                self.fail(f"{message}; {hint}" if hint else message, param, ctx)
+        return names
+
+
 specs_option = click.option(
     "--specs",
     type=click.Path(path_type=Path),
@@ -48,5 +67,13 @@ specs_option = click.option(
     help="Directory of targets/, profiles/, families/ and templates/.",
 )
 profile_option = click.option("--profile", default="core", show_default=True, help="How much is built.")
+report_option = click.option(
+    "--report",
+    "reports",
+    type=Reports(),
+    default=DEFAULT,
+    show_default=",".join(DEFAULT),
+    help=f"Reports to write, of {', '.join(FORMATS)}; also when the run fails.",
+)
 only_option = click.option("--only", type=Only(), default=dict, help="A part: family and axis values.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Machine-readable result on standard output.")

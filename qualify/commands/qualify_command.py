@@ -14,7 +14,7 @@ from assay.codegen.specs import load_specs
 from assay.qualify import terminal
 from assay.qualify.run import RunOptions, RunResult, qualify
 
-from .options import NO_EVIDENCE, json_option, only_option, profile_option, specs_option
+from .options import NO_EVIDENCE, json_option, only_option, profile_option, report_option, specs_option
 
 EVIDENCE_LEVELS = ("static", "interpreted", "emulated", "retargeted", "device")
 
@@ -37,6 +37,7 @@ EVIDENCE_LEVELS = ("static", "interpreted", "emulated", "retargeted", "device")
     show_default=True,
     help="Seconds a kernel.",
 )
+@report_option
 @specs_option
 @only_option
 @json_option
@@ -50,6 +51,7 @@ def qualify_command(
     update_lock: bool,
     check: bool,
     time_limit: float,
+    reports: tuple[str, ...],
     specs: Path,
     only: dict[str, tuple[str, ...]],
     as_json: bool,
@@ -77,6 +79,7 @@ def qualify_command(
         only=only,
         update_lock=update_lock,
         check=check,
+        reports=reports,
     )
     with terminal.Progress(f"{target} {profile}") as progress:
         result = qualify(loaded, options, progress.start)
@@ -88,6 +91,7 @@ def qualify_command(
 
 def _print_run(out: Any, target: Any, options: RunOptions, run: RunResult) -> None:
     terminal.print_results(out, target, run.results)
+    terminal.print_near_limits(out, target, run.results)
     terminal.print_changes(out, run.changes)
     for warning in run.warnings:
         out.print(f"warning: {warning}", style="yellow", markup=False)

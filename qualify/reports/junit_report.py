@@ -2,7 +2,8 @@
 
 The dialect is the one that CI systems share (Jenkins' junit-10.xsd, GitLab, `mikepenz/action-junit-report`): counts and
 `time` on every suite, `classname`, `name` and `time` on every case, and nothing beyond.  Problems that no candidate
-qualifies for are failures, as are differences to the lock; there are no skips and no errors.
+qualifies for are failures, as are differences to the lock and complaints about waivers: whatever makes the exit status
+other than 0 fails a case.  There are no skips and no errors.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ def render(run: RunRecord) -> str:
     root = ElementTree.Element("testsuites")
     suites = {f"{run.name} {family}": cases for family, cases in _problem_cases(run).items()}
     suites[f"{run.name} lock"] = _lock_cases(run)
+    if run.complaints:
+        suites[f"{run.name} waivers"] = [_Case(text, failure=("waiver", text, text)) for text in run.complaints]
     _count(root, f"assay qualify {run.name}", [case for cases in suites.values() for case in cases])
     for name, cases in suites.items():
         suite = ElementTree.SubElement(root, "testsuite")

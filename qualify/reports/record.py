@@ -20,8 +20,8 @@ from assay.qualify.selection import ProblemResult
 class RunRecord:
     """One finished run of one target and profile.
 
-    status: the exit status.  said: the outcome in words, as the terminal says it.  lock_messages: what is wrong with the
-    lock as a whole; messages: everything that a person is told of why the run failed, those included.
+    status: the exit status.  said: the outcome in words, as the terminal says it.  messages: everything that a person is
+    told of why the run failed; of these, complaints are about waivers and lock_messages about the lock as a whole.
     """
 
     specs: SpecSet
@@ -33,6 +33,7 @@ class RunRecord:
     results: tuple[ProblemResult, ...]
     changes: tuple[LockChange, ...]
     messages: tuple[str, ...]
+    complaints: tuple[str, ...]
     lock_messages: tuple[str, ...]
     warnings: tuple[str, ...]
     lock_path: Path

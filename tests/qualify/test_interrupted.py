@@ -31,7 +31,7 @@ def waiting(tmp_path):
 
 
 def start(specs, out, cache, *options):
-    environment = os.environ | {"ASSAY_CACHE_DIR": str(cache)}
+    environment = os.environ | {"ASSAY_CACHE_DIR": str(cache), "TMPDIR": str(out.parent)}
     command = [*COMMAND, "--specs", str(specs), "--out", str(out), *options]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
@@ -71,6 +71,7 @@ def test_a_worker_killed_from_outside_is_a_crashed_candidate_and_the_others_go_o
     assert after.pop("gfx1201/report.json") != before.pop("gfx1201/report.json")
     assert after == before
     assert not list((tmp_path / "cache").rglob(".new-*"))
+    assert not list(tmp_path.glob("assay-*")), "what a killed worker left is removed by its builder"
 
 
 def test_an_interrupted_run_writes_nothing_and_says_no_more_than_that(waiting, tmp_path):

@@ -1,0 +1,45 @@
+"""Putting a bundle in its place: it takes its name only after it was written and read back whole."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from assay.bundle import BundleError, Contents, Fault, verify_bundle, write_bundle
+
+from .verification import object_faults
+
+
+def place_bundle(path: Path, contents: Contents, target_budgets: Mapping[str, int] | None = None) -> str:
+    """Write `contents` to `path`, whose folder must exist; returns the bundle's identity.
+
+    target_budgets: target -> most bytes of its code objects as stored.  Raises BudgetError where one is exceeded and
+    BundleError for anything else; then what stood at `path` still does, and nothing new stands beside it.
+    """
+    with _sole_writer(path) as candidate:
+        identity = write_bundle(candidate, contents, target_budgets=target_budgets)
+        if faults := verify_bundle(candidate, object_faults):
+            raise BundleError(faults)
+    return identity
+
+
+@contextlib.contextmanager
+def _sole_writer(path: Path) -> Iterator[Path]:
+    """A name beside `path` that becomes `path` at the end.  Builders of one folder take turns, so it is always the same
+    name and what a killed one left is written over.  Raises BundleError."""
+    candidate = path.with_name(f".{path.name}.unverified")
+    try:
+        descriptor = os.open(path.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield candidate
+            os.replace(candidate, path)
+        finally:
+            candidate.unlink(missing_ok=True)
+            os.close(descriptor)
+    except OSError as error:
+        given = f"cannot be written: {error.strerror or error}"
+        raise BundleError(Fault(str(path), given, "a file in a folder to write to")) from None
