@@ -36,7 +36,7 @@ def test_the_wheel_holds_every_module_spec_and_template_and_nothing_else(wheel):
         Path("assay", path.relative_to(ROOT)).as_posix()
         for folder in FOLDERS
         for path in (ROOT / folder).rglob("*")
-        if path.suffix in (".py", ".yaml", ".j2")
+        if path.suffix in (".py", ".yaml", ".j2", ".json")
     }
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert names == expected

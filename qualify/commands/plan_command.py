@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from pathlib import Path
 
 import click
 
+from assay.codegen.expand import Selection
 from assay.codegen.specs import load_specs
-from assay.qualify import planning, terminal
+from assay.qualify import planning
 
 from .options import json_option, only_option, profile_option, specs_option
 
@@ -24,9 +25,10 @@ def plan_command(
 ) -> int:
     """Show what would be built and what the constraints exclude; nothing is compiled."""
     loaded = load_specs(specs)
-    plan = planning.make_plan(loaded, targets or tuple(loaded.targets), profile, only)
+    selection = Selection(profile, only)
+    chosen = tuple(dict.fromkeys(targets)) or tuple(loaded.targets)
     if as_json:
-        click.echo(json.dumps(plan, ensure_ascii=False))
+        sys.stdout.writelines(planning.plan_json(loaded, chosen, selection))
     else:
-        planning.print_plan(terminal.console(), plan)
+        sys.stdout.writelines(f"{line}\n" for line in planning.plan_lines(loaded, chosen, selection))
     return 0

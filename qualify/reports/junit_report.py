@@ -9,7 +9,7 @@ other than 0 fails a case.  There are no skips and no errors.
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as ElementTree
+import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 
 from assay.qualify.gates import Judgement
@@ -33,23 +33,23 @@ class _Case:
 
 def render(run: RunRecord) -> str:
     """junit.xml."""
-    root = ElementTree.Element("testsuites")
+    root = ET.Element("testsuites")
     suites = {f"{run.name} {family}": cases for family, cases in _problem_cases(run).items()}
     suites[f"{run.name} lock"] = _lock_cases(run)
     if run.complaints:
         suites[f"{run.name} waivers"] = [_Case(text, failure=("waiver", text, text)) for text in run.complaints]
     _count(root, f"assay qualify {run.name}", [case for cases in suites.values() for case in cases])
     for name, cases in suites.items():
-        suite = ElementTree.SubElement(root, "testsuite")
+        suite = ET.SubElement(root, "testsuite")
         _count(suite, name, cases)
         suite.set("skipped", "0")
         for case in cases:
             _add_case(suite, "assay." + name.replace(" ", "."), case)
-    ElementTree.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _count(element: ElementTree.Element, name: str, cases: list[_Case]) -> None:
+def _count(element: ET.Element, name: str, cases: list[_Case]) -> None:
     element.set("name", clean(name))
     element.set("tests", str(len(cases)))
     element.set("failures", str(sum(case.failure is not None for case in cases)))
@@ -57,12 +57,12 @@ def _count(element: ElementTree.Element, name: str, cases: list[_Case]) -> None:
     element.set("time", f"{sum(case.seconds for case in cases):.3f}")
 
 
-def _add_case(suite: ElementTree.Element, class_name: str, case: _Case) -> None:
+def _add_case(suite: ET.Element, class_name: str, case: _Case) -> None:
     attributes = {"classname": clean(class_name), "name": clean(case.name), "time": f"{case.seconds:.3f}"}
-    element = ElementTree.SubElement(suite, "testcase", attributes)
+    element = ET.SubElement(suite, "testcase", attributes)
     if case.failure is not None:
         kind, message, text = case.failure
-        failure = ElementTree.SubElement(element, "failure", {"type": clean(kind), "message": clean(message)})
+        failure = ET.SubElement(element, "failure", {"type": clean(kind), "message": clean(message)})
         failure.text = clean(text)
 
 

@@ -20,8 +20,8 @@ from assay.qualify.selection import ProblemResult
 class RunRecord:
     """One finished run of one target and profile.
 
-    status: the exit status.  said: the outcome in words, as the terminal says it.  messages: everything that a person is
-    told of why the run failed; of these, complaints are about waivers and lock_messages about the lock as a whole.
+    status: the exit status.  said: the outcome in words, as the terminal says it.  messages: all that a person is told
+    of why the run failed; of these, complaints are about waivers and lock_messages about the lock as a whole.
     """
 
     specs: SpecSet

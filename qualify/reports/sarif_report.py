@@ -28,11 +28,34 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 # Enough for a compiler's first complaint; the whole of it is in report.json and junit.xml.
 _LONGEST_MESSAGE = 2000
 _REPORTED_CHANGES = frozenset({"worse", "gone", "changed"})
+
+
+@dataclass(frozen=True, slots=True)
+class _RuleKind:
+    """What the rules of one kind say; `{}` is the budget, the kind of lock change or the resource."""
+
+    level: str
+    short: str
+    full: str
+
+
 _RULES = {
-    "budget": ("error", "No candidate keeps within {}", "Every launch tried for a problem broke a budget; the nearest to qualifying broke {}."),
-    "lock": ("error", "The lock says otherwise: {}", "A kernel differs from the committed record in a way that is not only an improvement ({})."),
-    "near": ("note", "Less than 5 % left to the limit of {}", "The kernel qualifies; a small edit or another compiler may push {} over its limit."),
-}  # fmt: skip
+    "budget": _RuleKind(
+        "error",
+        "No candidate keeps within {}",
+        "Every launch tried for a problem broke a budget; the one nearest to qualifying broke {}.",
+    ),
+    "lock": _RuleKind(
+        "error",
+        "A kernel differs from the lock: {}",
+        "The committed record says something else of this kernel ({}); --update-lock accepts it.",
+    ),
+    "near": _RuleKind(
+        "note",
+        "Less than 5 % left to the limit of {}",
+        "The kernel qualifies; a small edit or another compiler may push {} over its limit.",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +69,7 @@ class _Finding:
 
     @property
     def level(self) -> str:
-        return _RULES[self.rule.partition("/")[0]][0]
+        return _RULES[self.rule.partition("/")[0]].level
 
 
 def render(run: RunRecord) -> str:
@@ -77,13 +100,13 @@ def _driver(rules: list[str]) -> dict[str, Any]:
 
 def _rule(rule: str) -> dict[str, Any]:
     kind, _, subject = rule.partition("/")
-    level, short, full = _RULES[kind]
+    said = _RULES[kind]
     return {
         "id": rule,
-        "shortDescription": {"text": short.format(subject)},
-        "fullDescription": {"text": full.format(subject)},
-        "help": {"text": full.format(subject)},
-        "defaultConfiguration": {"level": level},
+        "shortDescription": {"text": said.short.format(subject)},
+        "fullDescription": {"text": said.full.format(subject)},
+        "help": {"text": said.full.format(subject)},
+        "defaultConfiguration": {"level": said.level},
         "properties": {"tags": ["gpu", kind]},
     }
 
@@ -133,7 +156,7 @@ def escape(text: str) -> str:
 
 
 def uri_of(path: str) -> str:
-    """A relative path stays one, with forward slashes: CI resolves it against the checkout.  Others become file URIs."""
+    """A relative path stays one, with forward slashes, for CI to find in the checkout; others become file URIs."""
     location = Path(path)
     return location.as_uri() if location.is_absolute() else quote(location.as_posix())
 
@@ -154,10 +177,10 @@ def _failed(run: RunRecord) -> Iterator[_Finding]:
 def _failed_text(result: ProblemResult) -> str:
     nearest = result.nearest()
     assert nearest is not None, "told apart by the caller"
-    count = len(result.rejected)
-    lines = [f"{key_of(result)}: {'its only candidate' if count == 1 else f'none of its {count} candidates'} "]
-    lines[0] += "does not qualify." if count == 1 else "qualifies."
-    lines.append(f"Nearest: {nearest.variant.candidate.label}: {reasons_of(nearest)}")
+    lines = [
+        f"{key_of(result)}: no candidate qualifies, of {len(result.rejected)} tried.",
+        f"Nearest: {nearest.variant.candidate.label}: {reasons_of(nearest)}",
+    ]
     others = [judgement for judgement in result.rejected if judgement is not nearest]
     lines += [f"{judgement.variant.candidate.label}: {reasons_of(judgement)}" for judgement in others]
     return "\n".join(lines)
