@@ -6,15 +6,17 @@ import multiprocessing
 import os
 import signal
 import tempfile
-from concurrent.futures import Future
+from concurrent.futures import BrokenExecutor, Future
 from pathlib import Path
 from typing import Any
 
 from pebble import ProcessExpired, ProcessPool
 
+from assay.bundle.faults import Fault
+
 from .cache import CompileCache, cache_key
 from .records import CompileRequest, Outcome
-from .toolchain import Toolchain
+from .toolchain import Toolchain, ToolchainError
 from .worker import PRINTED, compile_in_worker
 
 # Longest compilation seen is about 5 s (compiler-facts); a hang must still end within a coffee.
@@ -49,7 +51,7 @@ class Builder:
             self._scratch.cleanup()
 
     def submit(self, request: CompileRequest) -> Future[Outcome]:
-        """A future that gives the outcome, whatever became of the worker; it raises only CacheError."""
+        """A future of the outcome, whatever became of the worker; it raises only CacheError and ToolchainError."""
         key = cache_key(request, self._toolchain)
         if key not in self._futures:
             known = self._cache.get(key)
@@ -74,6 +76,11 @@ class Builder:
             outcome = outcome_of(work, scratch, self._time_limit)
             self._cache.put(key, outcome)
             result.set_result(outcome)
+        except BrokenExecutor as error:
+            hint = "was a worker killed, or memory exhausted? run again: finished work is in the cache"
+            result.set_exception(
+                ToolchainError(Fault("compiler processes", f"cannot be kept alive: {error}", "", hint))
+            )
         except BaseException as error:
             result.set_exception(error)
 

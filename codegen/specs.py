@@ -37,12 +37,13 @@ class SpecError(FaultsError):
 
 @dataclass(frozen=True)
 class SpecSet:
-    """All specs of one directory, checked one by one and against each other."""
+    """All specs of one directory, checked one by one and against each other.  sources: SHA-256 of each file."""
 
     directory: Path
     targets: Mapping[str, Parsed[TargetFile]]
     profiles: Mapping[str, Parsed[ProfileFile]]
     families: Mapping[str, Parsed[FamilyFile]]
+    sources: Mapping[str, str]
     waivers: tuple[Waiver, ...] = ()
 
     @property
@@ -57,10 +58,26 @@ class SpecSet:
         """The profile called `name`.  Raises SpecError with the known names and the nearest."""
         return _named("profile", name, self.profiles)
 
-    def source_hashes(self) -> dict[str, str]:
-        """SHA-256 of every spec and template, by its name relative to the directory."""
-        files = [path for kind in _KINDS for path in _files(self.directory, kind)]
-        return {str(path.relative_to(self.directory)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    def check_unchanged(self) -> None:
+        """Raises SpecError when a file is not what was loaded: what was built would not be what is recorded."""
+        now = source_hashes(self.directory)
+        changed = sorted(name for name in {*now, *self.sources} if now.get(name) != self.sources.get(name))
+        if changed:
+            given, allowed = f"changed during the run: {', '.join(changed)}", "specs that stay as they are meanwhile"
+            raise SpecError(Fault(display_path(self.directory), given, allowed, "run again"))
+
+
+def _readable_sources(directory: Path) -> dict[str, str]:
+    try:
+        return source_hashes(directory)
+    except OSError:
+        return {}  # the file that cannot be read is a fault of its own
+
+
+def source_hashes(directory: Path) -> dict[str, str]:
+    """SHA-256 of every spec and template, by its name relative to the directory."""
+    files = [path for kind in _KINDS for path in _files(directory, kind)]
+    return {path.relative_to(directory).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def load_specs(directory: Path) -> SpecSet:
@@ -70,11 +87,12 @@ def load_specs(directory: Path) -> SpecSet:
             Fault(str(directory), "no such directory", "a directory with targets/, profiles/ and families/")
         )
     faults: list[Fault] = []
+    sources = _readable_sources(directory)
     targets = _load(directory, "targets", TargetFile, faults)
     target_models = [] if faults else [parsed.model for parsed in targets.values()]
     profiles = _load(directory, "profiles", ProfileFile, faults)
     families = _load(directory, "families", FamilyFile, faults)
-    specs = SpecSet(directory, targets, profiles, families)
+    specs = SpecSet(directory, targets, profiles, families, sources)
     faults += [fault for parsed in targets.values() for fault in spec_checks.check_target(parsed)]
     for parsed in families.values():
         faults += spec_checks.check_family(parsed, target_models, specs.templates)

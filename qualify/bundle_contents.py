@@ -35,7 +35,7 @@ def bundle_contents(
         toolchain=toolchain.to_dict(),
         profile=profile,
         targets=(_target_record(target),),
-        sources=specs.source_hashes(),
+        sources=dict(specs.sources),
         families={name: _contract(family) for name, family in sorted(families.items())},
     )
     return Contents(

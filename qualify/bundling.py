@@ -87,7 +87,7 @@ def merge(inputs: Sequence[_Input]) -> Contents:
     rows = _union("row", inputs, lambda c: {row.id: row for row in c.rows}, faults)
     variants = _union("variant", inputs, lambda c: {variant.id: variant for variant in c.variants}, faults)
     objects = _union("code object", inputs, lambda c: c.objects, faults)
-    evidence = _union("evidence", inputs, lambda c: c.evidence, faults)
+    evidence = _evidence(inputs, faults)
     if faults:
         raise MergeError(faults)
     return Contents(manifest, tuple(rows.values()), tuple(variants.values()), objects, evidence)
@@ -114,6 +114,31 @@ def _union(
                     Fault(f"{item.path}: {what} {name}", f"is another one than in {path}", "the same in both")
                 )
     return {name: value for name, (_, value) in found.items()}
+
+
+def _evidence(inputs: Sequence[_Input], faults: list[Fault]) -> dict[str, bytes]:
+    """Documents that list variants are put together by variant; what else they say must be the same in all."""
+    heads = _union(
+        "evidence", inputs, lambda c: {name: _without_variants(text) for name, text in c.evidence.items()}, faults
+    )
+    merged = {}
+    for name, head in heads.items():
+        variants = _union(
+            f"evidence {name} of variant", inputs, lambda c, name=name: _variants(c.evidence.get(name)), faults
+        )
+        merged[name] = _spelled({**head, "variants": variants} if variants else head)
+    return merged
+
+
+def _without_variants(text: bytes) -> Any:
+    document = json.loads(text)
+    return {key: value for key, value in document.items() if key != "variants"} if type(document) is dict else document
+
+
+def _variants(text: bytes | None) -> dict[str, Any]:
+    document = json.loads(text) if text is not None else None
+    found = document.get("variants") if type(document) is dict else None
+    return found if type(found) is dict else {}
 
 
 def _document(out: Path, identity: str, inputs: Sequence[_Input]) -> dict[str, Any]:

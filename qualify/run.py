@@ -101,11 +101,16 @@ def qualify(specs: SpecSet, options: RunOptions, problems_found: Callable[[int],
     target = specs.target(options.target)
     problems = problems_only(expand(specs, options.target, Selection(options.profile, options.only)))
     if not problems:
-        raise SpecError(Fault(f"profile {options.profile} on {options.target}", "no problem at all", "at least one"))
+        asked = " ".join(f"{name}={','.join(values)}" for name, values in options.only.items())
+        where = f"profile {options.profile} on {options.target}" + (f" with --only {asked}" if asked else "")
+        raise SpecError(
+            Fault(where, "no problem at all", "at least one", "`assay plan` shows what is excluded and why")
+        )
     cache = CompileCache(options.cache)
     waivers = WaiverBook.of(specs.waivers, options.target, options.profile, today_utc())
     with Builder(cache, toolchain, jobs=options.jobs, time_limit=options.time_limit) as builder:
         results = Selector(specs, target, builder, waivers).run(problems, problems_found(len(problems)))
+    specs.check_unchanged()
     now = locks.lock_of(options.target, options.profile, toolchain, results)
     run = RunResult(results, [], QUALIFIED)
     run.warnings = [*_override_warnings(), *(f"damaged cache entry {name} was compiled anew" for name in cache.damaged)]

@@ -399,9 +399,17 @@ def test_an_unknown_profile_is_refused_with_the_known_and_the_nearest():
 
 
 def test_source_hashes_name_every_file_relative_to_the_folder_and_change_with_it(toy):
-    before = load_specs(TOY).source_hashes()
-    assert before == load_specs(toy).source_hashes()
+    before = load_specs(TOY).sources
+    assert before == load_specs(toy).sources
     assert set(before) == {str(p.relative_to(TOY)) for p in TOY.rglob("*") if p.suffix in (".yaml", ".j2")}
     (toy / TEMPLATE).write_text((toy / TEMPLATE).read_text() + "# more\n")
-    changed = {name for name, value in load_specs(toy).source_hashes().items() if before[name] != value}
+    changed = {name for name, value in load_specs(toy).sources.items() if before[name] != value}
     assert changed == {TEMPLATE}
+
+
+def test_specs_that_change_between_loading_and_recording_are_refused(toy):
+    specs = load_specs(toy)
+    specs.check_unchanged()
+    edit(toy, TEMPLATE, "* factor", "* factor * 1.0")
+    with pytest.raises(SpecError, match=r"changed during the run: templates/scale.py.j2"):
+        specs.check_unchanged()
