@@ -39,7 +39,7 @@ AxisValue = Annotated[
     ),
 ]
 Integer = BeforeValidator(_integer)
-# A predicate: {name: value | [values] | {operator: value}}; parsed by `predicates`, found by its title by `spec_schema`.
+# A predicate: {name: value | [values] | {operator: value}}.  `predicates` parses it; `spec_schema` knows its title.
 When = Annotated[
     dict[str, Any],
     Field(title="Predicate", description="names of axes, launch fields or target facts, and what each must be"),

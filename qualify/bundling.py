@@ -44,11 +44,12 @@ def bundle_bundles(paths: Sequence[Path], out: Path) -> dict[str, Any]:
     missing = [Fault(str(path), "no such file", "a bundle") for path in paths if not path.is_file()]
     if missing:
         raise NoBundle(missing)
-    damaged = [fault for path in dict.fromkeys(paths) for fault in verify_bundle(path, object_faults)]
+    # By path, so that what is said of them does not depend on the order of the arguments either.
+    paths = sorted(set(paths))
+    damaged = [fault for path in paths for fault in verify_bundle(path, object_faults)]
     if damaged:
         raise MergeError(damaged)
-    # By path, so that what is said of them does not depend on the order of the arguments either.
-    inputs = [_read(path) for path in sorted(set(paths))]
+    inputs = [_read(path) for path in paths]
     contents = merge(inputs)
     identity = place_bundle(out, contents)
     return _document(out, identity, inputs)
@@ -132,13 +133,16 @@ def _evidence(inputs: Sequence[_Input], faults: list[Fault]) -> dict[str, bytes]
 
 def _without_variants(text: bytes) -> Any:
     document = json.loads(text)
-    return {key: value for key, value in document.items() if key != "variants"} if type(document) is dict else document
+    return {**document, "variants": {}} if _lists_variants(document) else document
 
 
 def _variants(text: bytes | None) -> dict[str, Any]:
     document = json.loads(text) if text is not None else None
-    found = document.get("variants") if type(document) is dict else None
-    return found if type(found) is dict else {}
+    return document["variants"] if _lists_variants(document) else {}
+
+
+def _lists_variants(document: Any) -> bool:
+    return isinstance(document, dict) and isinstance(document.get("variants"), dict)
 
 
 def _document(out: Path, identity: str, inputs: Sequence[_Input]) -> dict[str, Any]:

@@ -24,9 +24,11 @@ class NotFound(FaultsError):
 
 @dataclass(frozen=True)
 class Found:
-    """A variant with what it is judged by.  number: its place among the `of` candidates of its problem, from 1."""
+    """A variant with what it is judged by.  number: its place among the `of` candidates of its problem, from 1.
+    profile: the first of those searched that has its problem."""
 
     variant: Variant
+    profile: str
     target: TargetFile
     family: FamilyFile
     number: int
@@ -75,7 +77,8 @@ def _variants(specs: SpecSet, targets: Sequence[str], profiles: Sequence[str]) -
                 family = specs.families[item.family].model
                 tried = candidates(family, target, item)
                 for number, candidate in enumerate(tried, 1):
-                    yield Found(make_variant(family, target, candidate, renderer), target, family, number, len(tried))
+                    variant = make_variant(family, target, candidate, renderer)
+                    yield Found(variant, profile, target, family, number, len(tried))
 
 
 def _ambiguous(prefix: str, matches: dict[str, Found]) -> NotFound:

@@ -6,8 +6,14 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .findings import Finding
+
+if TYPE_CHECKING:
+    from assay.codegen.toolchain import Toolchain
+
+    from .lock import Lock
 
 _LEAST_FREE_BYTES = 1 << 30
 
@@ -55,7 +61,7 @@ def locks() -> Iterator[Finding]:
     from assay import kernel_specs
     from assay.codegen.toolchain import find_toolchain
 
-    from .lock import read_lock
+    from .lock import LockError, read_lock
 
     roots = dict.fromkeys([Path.cwd() / "artifacts", Path(kernel_specs.DIRECTORY).resolve().parent / "artifacts"])
     paths = [path for root in roots for path in sorted(root.glob("*/qualified.*.lock"))]
@@ -64,12 +70,19 @@ def locks() -> Iterator[Finding]:
         return
     here = find_toolchain()
     for path in paths:
-        lock = read_lock(path)
-        assert lock is not None, "it was just listed"
-        name, build = f"lock {lock.target} {lock.profile}", lock.toolchain
-        if build == here:
-            yield Finding(name, "ok", f"{len(lock.rows)} rows, made by this compiler build")
-        else:
-            said = f"made by triton {build.triton_version} ({build.wheel_sha256[:12]}), not the one here"
-            hint = f"assay qualify --target {lock.target} --profile {lock.profile} ends with 3 until --update-lock"
-            yield Finding(name, "warning", said, hint)
+        try:
+            lock = read_lock(path)
+        except LockError as error:
+            yield Finding(f"lock {path.parent.name}", "problem", str(error.faults[0]), "restore it from git")
+            continue
+        if lock is not None:
+            yield _lock(lock, here)
+
+
+def _lock(lock: Lock, here: Toolchain) -> Finding:
+    name, build = f"lock {lock.target} {lock.profile}", lock.toolchain
+    if build == here:
+        return Finding(name, "ok", f"{len(lock.rows)} rows, made by this compiler build")
+    said = f"made by triton {build.triton_version} ({build.wheel_sha256[:12]}), not the one here"
+    hint = f"assay qualify --target {lock.target} --profile {lock.profile} ends with 3 until --update-lock"
+    return Finding(name, "warning", said, hint)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +13,14 @@ import click
 from assay import objects
 from assay.bundle.faults import Fault, FaultsError
 from assay.codegen.records import spell
+from assay.codegen.spec_models import Waiver
 from assay.codegen.texts import Reading, compile_for_reading
 from assay.codegen.toolchain import Toolchain
 
 from .finding import Found
 from .gates import Judgement, budgets, judge
 from .source_lines import with_source_lines
+from .waiving import WaiverBook, today_utc
 
 SCHEMA = "assay.show/1"
 TEXTS = ("source", "ttir", "ttgir", "llir", "ptx", "isa")
@@ -46,13 +48,14 @@ class Shown:
     same_code: bool | None = None
 
 
-def show_variant(found: Found, *, time_limit: float, line_info: bool) -> Shown:
+def show_variant(found: Found, waivers: Iterable[Waiver], *, time_limit: float, line_info: bool) -> Shown:
     """Compile a variant to its end, even where a build would abandon it, and judge it.  A failure is in the verdict."""
     # Without the limit the compiler goes on where a build would stop, and there is an ISA to read.
     request = dataclasses.replace(found.variant.request, shared_limit_bytes=None)
     requests = [request, dataclasses.replace(request, line_info=True)] if line_info else [request]
     readings = compile_for_reading(requests, time_limit=time_limit)
-    judgement = judge(found.variant, readings[0].outcome, found.target, found.family)
+    book = WaiverBook.of(waivers, found.target.target, found.profile, today_utc())
+    judgement = book.apply(judge(found.variant, readings[0].outcome, found.target, found.family))
     texts = {"source": request.source, **_texts(readings[0], request.backend)}
     if not line_info:
         return Shown(found, judgement, _in_order(texts))
@@ -88,6 +91,7 @@ def document(shown: Shown, toolchain: Toolchain) -> dict[str, Any]:
         "schema": SCHEMA,
         "id": variant.id,
         "target": variant.candidate.problem.target,
+        "profile": shown.found.profile,
         "family": variant.candidate.problem.family,
         "problem": dict(variant.candidate.problem.axes),
         "launch": dict(variant.candidate.launch),
@@ -98,6 +102,10 @@ def document(shown: Shown, toolchain: Toolchain) -> dict[str, Any]:
         "reasons": [
             {"budget": reason.budget, "limit": reason.limit, "actual": reason.actual, "detail": reason.detail}
             for reason in judgement.reasons
+        ],
+        "waived": [
+            {"waiver": item.waiver.name, "budget": item.reason.budget, "expires": item.waiver.expires}
+            for item in judgement.waived
         ],
         "resources": judgement.resources.to_dict() if judgement.resources else None,
         "code_sha256": hashlib.sha256(code).hexdigest() if code else None,
@@ -152,10 +160,11 @@ def _heading(shown: Shown) -> str:
         "problem": variant.candidate.problem.label,
         "launch": f"{variant.candidate.label} (candidate {shown.found.number} of {shown.found.of})",
         "promised": ", ".join(promised),
-        "verdict": "qualified (evidence: static)" if judgement.qualified else "rejected",
+        "verdict": f"qualified (static: {judgement.static_evidence})" if judgement.qualified else "rejected",
     }
     text = [f"{name:<9} {value}" for name, value in lines.items() if value]
     text += [f"{'':<9} {reason}" for reason in judgement.reasons]
+    text += [f"{'':<9} {item.reason}, waived by {item.waiver.name}" for item in judgement.waived]
     if judgement.outcome.messages and judgement.outcome.status == "compiled":
         text += [f"compiler  {line}" for line in judgement.outcome.messages.splitlines()]
     return "\n".join(text)

@@ -46,7 +46,7 @@ def show_command(
     toolchain = find_toolchain()
     profiles = [profile] if profile else sorted(loaded.profiles, key=lambda name: (name != "core", name))
     found = find_variant(loaded, id, targets or tuple(loaded.targets), profiles)
-    shown = showing.show_variant(found, time_limit=DEFAULT_TIME_LIMIT, line_info=line_info)
+    shown = showing.show_variant(found, loaded.waivers, time_limit=DEFAULT_TIME_LIMIT, line_info=line_info)
     if shown.same_code is False:
         said = "warning: the build with line tables has other machine code than the one that ships; lines are a guide"
         terminal.console(error=True).print(said, style="yellow", markup=False, soft_wrap=True)

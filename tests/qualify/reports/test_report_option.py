@@ -1,0 +1,100 @@
+"""`--report`: which files are written, and when."""
+
+import json
+
+import pytest
+
+from tests.specs import FAMILY, TOY, copy_toy, edit
+
+FILES = {
+    "json": "report.json",
+    "junit": "junit.xml",
+    "sarif": "report.sarif",
+    "md": "report.md",
+    "html": "report.html",
+}
+ALL = ",".join(FILES)
+
+
+@pytest.fixture
+def qualify(assay, tmp_path):
+    def run(*options, specs=TOY):
+        only = ("--only", "width=64,alignment=16")
+        return assay("qualify", "--target", "gfx1201", "--specs", specs, "--out", tmp_path / "out", *only, *options)
+
+    return run
+
+
+@pytest.fixture
+def written(tmp_path):
+    def names():
+        folder = tmp_path / "out/gfx1201"
+        return {path.name for path in folder.iterdir()} & set(FILES.values()) if folder.exists() else set()
+
+    return names
+
+
+def test_json_alone_is_the_default(qualify, written):
+    assert qualify("--update-lock").status == 0
+    assert written() == {"report.json"}
+
+
+@pytest.mark.parametrize("names", [ALL, "html,md", " junit , sarif ", "md,md"])
+def test_those_asked_for_are_written_and_no_others(qualify, written, names):
+    ran = qualify("--update-lock", "--report", names)
+    assert ran.status == 0
+    expected = {FILES[name.strip()] for name in names.split(",")}
+    assert written() == expected
+    assert all(f"/{file}" in ran.text for file in expected)
+
+
+@pytest.mark.parametrize(
+    ("names", "wrong", "hint"),
+    [("jnuit", "jnuit", "did you mean junit?"), ("json,xml", "xml", ""), ("", "", ""), ("md,", "", "")],
+)
+def test_an_unknown_report_is_bad_usage_that_names_the_known(qualify, tmp_path, names, wrong, hint):
+    ran = qualify("--report", names)
+    assert (ran.status, ran.out) == (2, "")
+    assert f"{wrong!r} is not a report; allowed: json, junit, sarif, md, html" in ran.said
+    assert hint in ran.said
+    assert not (tmp_path / "out").exists()
+
+
+def test_check_writes_none(qualify, tmp_path):
+    assert qualify("--check", "--report", ALL).status == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_failed_run_writes_all_of_them(qualify, written, tmp_path):
+    specs = copy_toy(tmp_path / "toy")
+    edit(specs, FAMILY, "tolerance:\n", "budgets: {vgpr_count: 1}\n\ntolerance:\n")
+    assert qualify("--report", ALL, specs=specs).status == 1
+    assert written() == set(FILES.values())
+    assert json.loads((tmp_path / "out/gfx1201/report.json").read_text())["verdict"] == "failed"
+
+
+def test_a_run_that_differs_from_the_lock_alone_writes_all_of_them(qualify, written, tmp_path):
+    assert qualify("--report", ALL).status == 1
+    assert written() == set(FILES.values())
+    document = json.loads((tmp_path / "out/gfx1201/report.json").read_text())
+    assert {problem["verdict"] for problem in document["problems"]} == {"qualified"}
+    assert {change["kind"] for change in document["lock_changes"]} == {"new"}
+
+
+def test_reports_are_the_same_bytes_when_nothing_changed(qualify, tmp_path):
+    folder = tmp_path / "out/gfx1201"
+    qualify("--update-lock", "--report", ALL)
+    before = {file: (folder / file).read_bytes() for file in FILES.values()}
+    qualify("--report", ALL)
+    assert {file: (folder / file).read_bytes() for file in FILES.values()} == before
+
+
+def test_a_report_that_cannot_be_written_leaves_the_old_one_and_nothing_beside_it(qualify, tmp_path):
+    folder = tmp_path / "out/gfx1201"
+    qualify("--update-lock", "--report", "md")
+    before = sorted(path.name for path in folder.iterdir())
+    (folder / "report.html").mkdir()
+    ran = qualify("--report", "html")
+    assert ran.status == 3
+    assert "report.html" in ran.said
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*before, "report.html"])
