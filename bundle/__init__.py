@@ -27,7 +27,7 @@ _HOME = {
     "UnknownRow": "table",
     "VariantRecord": "records",
     "Verdict": "table",
-    "attach_evidence": "evidence",
+    "attach_evidence": "attaching",
     "check_budgets": "writer",
     "explain": "table",
     "matching_targets": "devices",

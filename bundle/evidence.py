@@ -14,7 +14,6 @@ section does not keep kernels from loading: it is an error for whoever reads evi
 from __future__ import annotations
 
 import json
-import os
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -114,28 +113,6 @@ def read_entry(store: Store, entry: Entry) -> Any:
         return json.loads(read_raw(store, entry), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise BundleError(Fault(f"{store.path}: evidence {entry.name}", f"is not JSON: {error}")) from None
-
-
-def attach_evidence(path: str | os.PathLike[str], documents: Mapping[str, bytes | None]) -> None:
-    """Add these documents to the bundle at `path`, replacing any of the same name; None removes one.
-
-    Atomic: the file is written anew beside the old one and put in its place. On failure (BundleError: not JSON, no
-    such bundle, a damaged one, a full disk) the old file is untouched. Of two at once the later wins and the other's
-    documents are lost: attach them one after the other.
-    """
-    from .atomic import replace_file
-    from .reader import Bundle
-
-    given = {name: data for name, data in documents.items() if data is not None}
-    if faults := document_faults(given):
-        raise BundleError(faults)
-    with Bundle.open(path) as bundle:
-        store, end = bundle._store, bundle._header.identity_end
-        kept = read_index(store, end, bundle.identity)
-        merged = {name: read_raw(store, entry) for name, entry in kept.items() if name not in documents}
-        front = store.read(0, end, "identity-bearing part")
-        back = pack(merged | given, bundle.identity)
-    replace_file(path, [front, back])
 
 
 def _entries(items: list[dict[str, Any]], base: int, file_size: int, where: str) -> dict[str, Entry]:

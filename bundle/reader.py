@@ -21,7 +21,8 @@ from .format import (
     unpack_header,
     version_fault,
 )
-from .records import SCHEMA, Manifest, TargetRecord, VariantRecord, from_json
+from .records import SCHEMA, Manifest, TargetRecord, VariantRecord
+from .rules import from_json
 from .store import Store
 from .table import OrderedRows
 from .table_codec import decode_table

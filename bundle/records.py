@@ -8,10 +8,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from .conditions import Condition
-from .faults import BundleError
 
 # The schema of the JSON documents inside (the container around them has its own version, in format.py). A new optional
 # field raises the second number; anything an older reader must not misread raises the first.
@@ -21,8 +20,6 @@ BACKENDS = ("hip", "cuda")
 
 # Kind of a kernel argument -> its size in bytes, or None where any size may stand.
 ARGUMENT_KINDS: dict[str, int | None] = {"pointer": 8, "i32": 4, "i64": 8, "f32": 4, "hidden": None}
-
-_Record = TypeVar("_Record")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,20 +136,6 @@ class Contents:
 def as_json(record: Any) -> dict[str, Any]:
     """The record as plain dictionaries, lists and scalars."""
     return dataclasses.asdict(record)
-
-
-def from_json(kind: type[_Record], data: Any, where: str, **given: Any) -> _Record:
-    """The record spelled by `data`, with the fields in `given` taken from there. Fields unknown here are passed over.
-
-    Raises BundleError with everything that is missing or of the wrong form.
-    """
-    from .rules import map_faults  # rules.py describes these records, so it stands above them.
-
-    if faults := map_faults(kind, data, where, given):
-        raise BundleError(faults)
-    names = [f.name for f in dataclasses.fields(kind)]
-    taken = {name: data[name] for name in names if name in data and name not in given}
-    return kind(**{**taken, **given})
 
 
 def by_id(rows: Iterable[Row]) -> dict[str, Row]:

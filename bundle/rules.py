@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from .canonical import value_faults
 from .conditions import OPERATORS, Condition
-from .faults import Fault, did_you_mean
+from .faults import BundleError, Fault, did_you_mean
 from .records import ARGUMENT_KINDS, BACKENDS, KernelArgument, Manifest, Row, TargetRecord, VariantRecord
+
+_Record = TypeVar("_Record")
 
 # `Kernels.select(family, force_row=..., **request)`: a request field of these names could never be given.
 RESERVED_FIELDS = ("force_row", "forbid_rows")
@@ -130,6 +132,18 @@ RULES: dict[type, dict[str, Check]] = {
         "schema": (lambda v: _is_list_of(v, COUNT[0]) and len(v) == 2, "two integers, major and minor"),
     },
 }
+
+
+def from_json(kind: type[_Record], data: Any, where: str, **given: Any) -> _Record:
+    """The record spelled by `data`, with the fields in `given` taken from there. Fields unknown here are passed over.
+
+    Raises BundleError with everything that is missing or of the wrong form.
+    """
+    if faults := map_faults(kind, data, where, given):
+        raise BundleError(faults)
+    names = [f.name for f in dataclasses.fields(kind)]
+    taken = {name: data[name] for name in names if name in data and name not in given}
+    return kind(**{**taken, **given})
 
 
 def map_faults(kind: type, data: Any, where: str, given: Mapping[str, Any]) -> list[Fault]:
