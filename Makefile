@@ -27,13 +27,13 @@ $(BUILD_READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "assay needs Python 3.11 or newer, this is " + sys.version.split()[0])'
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP_INSTALL) --editable '.[build]'
+	@$(PIP_INSTALL) --editable '.[build,emulate]'
 	@touch $@
 
 # A CPU build of torch where one is offered; a plain one, which is gigabytes, only where none is.
 $(TEST_READY): $(BUILD_READY)
 	@echo "setting up $(VENV) for testing ..."
-	@$(PIP_INSTALL) --editable '.[build,test]'
+	@$(PIP_INSTALL) --editable '.[build,emulate,test]'
 	@$(PIP_INSTALL) 'torch==2.13.0+cpu' 2>/dev/null || $(PIP_INSTALL) torch
 	@touch $@
 

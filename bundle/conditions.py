@@ -12,6 +12,10 @@ from typing import Any
 
 OPERATORS = ("eq", "one_of", "multiple_of", "at_least", "at_most")
 
+NOT_GIVEN = "not given"
+"""What `requested` says of a field that the request lacks."""
+
+_LEAST = {"multiple_of": 1, "at_least": 0, "at_most": 0}
 _MISSING = object()
 
 
@@ -20,6 +24,7 @@ class Condition:
     """`field op value`.
 
     `value` is text, an integer, a boolean or None for eq, a tuple of those for one_of, and an integer for the others.
+    Those others speak of sizes: a number below `least` never meets one.
     """
 
     field: str
@@ -37,11 +42,18 @@ class Condition:
             return isinstance(self.value, tuple) and any(_same(given, item) for item in self.value)
         if type(given) is not int or type(self.value) is not int:
             return False
+        if given < _LEAST.get(self.op, 0):
+            return False
         if self.op == "multiple_of":
             return self.value > 0 and given % self.value == 0
         if self.op == "at_least":
             return given >= self.value
         return self.op == "at_most" and given <= self.value
+
+    @property
+    def least(self) -> int | None:
+        """The least value that makes sense at all: 1 for a multiple, 0 for a bounded size, None for the others."""
+        return _LEAST.get(self.op)
 
     def required(self) -> str:
         """What is required, for a message: `128`, `one of 64, 128`, `a multiple of 16`."""
@@ -57,7 +69,7 @@ class Condition:
     def requested(self, request: Mapping[str, Any]) -> str:
         """What the request gives for the field, for a message; `not given` where it gives nothing."""
         if self.field not in request:
-            return "not given"
+            return NOT_GIVEN
         given = request[self.field]
         # numpy.int64(128) and 128, or a str subclass, look alike in a message unless the type stands beside them.
         plain = given is None or type(given) in (int, bool, str)

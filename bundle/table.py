@@ -11,9 +11,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .conditions import Condition
+from .conditions import NOT_GIVEN, Condition
 from .faults import BundleError, Fault, did_you_mean
 from .records import Row
+
+NEAREST = 8
+"""How many of the rows that do not serve a request a message tells more of."""
 
 
 class OrderedRows(tuple[Row, ...]):
@@ -39,7 +42,8 @@ class Failure:
     required: str
 
     def __str__(self) -> str:
-        return f"{self.field}: requested {self.requested}, required {self.required}"
+        requested = self.requested if self.requested == NOT_GIVEN else f"requested {self.requested}"
+        return f"{self.field}: {requested}, required {self.required}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class Verdict:
     row: Row
     failed: tuple[Failure, ...]
     excluded: str = ""
-    """Why the caller's own `force` or `forbid` keeps the row out; empty where it does not."""
+    """Why the caller's own `force`, `forbid` or an impossible value keeps the row out; empty where nothing does."""
 
     @property
     def holds(self) -> bool:
@@ -67,26 +71,44 @@ class Verdict:
 
 
 class NoMatch(BundleError):
-    """No row serves the request. `.verdicts` holds every row of the family, nearest first; `str` lists them all."""
+    """No row serves the request. `.verdicts` holds every row of the family, nearest first.
 
-    def __init__(self, verdicts: tuple[Verdict, ...], request: Mapping[str, Any]):
+    `str` says what the bundle covers, then lists all rows, those beyond the nearest on one short line each; where the
+    caller forced a row, that row alone.
+    """
+
+    def __init__(self, verdicts: tuple[Verdict, ...], request: Mapping[str, Any], force: str | None = None):
         faults = [_verdict_fault(verdict) for verdict in verdicts]
         super().__init__(faults or Fault("dispatch", "no row at all to choose from"))
         # What pickle hands to the constructor again, so that the error crosses a process boundary whole.
-        self.args = (verdicts, dict(request))
+        self.args = (verdicts, dict(request), force)
         self.verdicts = verdicts
         self.request = dict(request)
+        self.force = force
 
     def __str__(self) -> str:
         if not self.verdicts:
             return str(self.faults[0])
         rows = [verdict.row for verdict in self.verdicts]
         asked = ", ".join(f"{name}={value!r}" for name, value in self.request.items()) or "nothing"
-        lines = [f"{rows[0].family}: none of {len(rows)} rows serves {asked}; nearest first:"]
-        lines += [f"  {verdict}" for verdict in self.verdicts]
-        failed = dict.fromkeys(v.failed[0].field for v in self.verdicts if v.failed)
-        lines += [f"  the bundle covers {name}: {coverage(rows, name)}" for name in failed]
-        return "\n".join(lines + [f"  {hint}" for hint in _unused_fields(rows, self.request)])
+        impossible = list(impossible_values(rows, self.request).values())
+        # A value that no call can have is the whole answer: what the rows cover has nothing to do with it.
+        hints = impossible or ([] if self.force is not None else covered(self.verdicts))
+        for name, hint in unknown_fields(rows, self.request).items():
+            hints += [f"no row asks for {name}; {hint}"] if hint else []
+        if self.force is not None:
+            lines = [f"{rows[0].family}: the forced row does not serve {asked}:"]
+            for verdict in self.verdicts:
+                if verdict.row.id == self.force:
+                    lines += [f"  {verdict}", *(f"  {failure}" for failure in verdict.failed[1:])]
+            return "\n".join(lines + [f"  {hint}" for hint in hints])
+        lines = [f"{rows[0].family}: none of {len(rows)} rows serves {asked}"]
+        lines += [f"  {said}" for said in hints]
+        lines += ["  nearest first:", *(f"  {verdict}" for verdict in self.verdicts[:NEAREST])]
+        if further := self.verdicts[NEAREST:]:
+            lines.append(f"  … and {len(further)} more by their first failed condition (explain() lists them in full):")
+            lines += [f"  {v.row.id}: {v.failed[0] if v.failed else v.excluded}" for v in further]
+        return "\n".join(lines)
 
 
 class UnknownRow(BundleError):
@@ -115,11 +137,11 @@ def select(
     considered: list[str] = []
     # Rows share conditions, and a bundle's reader makes each distinct one once: judge each once a call.
     known: dict[int, bool] = {}
-    for row in ordered:
+    for row in () if impossible_values(ordered, request) else ordered:
         if not _exclusion(row, force, forbidden) and _all_hold(row, request, known):
             return Selection(row, tuple(considered))
         considered.append(row.id)
-    raise NoMatch(_nearest_first(explain(ordered, request, force=force, forbid=forbidden)), request)
+    raise NoMatch(nearest_first(explain(ordered, request, force=force, forbid=forbidden)), request, force)
 
 
 def explain(
@@ -127,7 +149,53 @@ def explain(
 ) -> tuple[Verdict, ...]:
     """A verdict on every row, in the order in which they are tried: `select` takes the first that holds."""
     forbidden = _ids(forbid)
-    return tuple(Verdict(row, _failures(row, request), _exclusion(row, force, forbidden)) for row in in_order(rows))
+    ordered = in_order(rows)
+    impossible = "; ".join(impossible_values(ordered, request).values())
+    return tuple(
+        Verdict(row, _failures(row, request), _exclusion(row, force, forbidden) or impossible) for row in ordered
+    )
+
+
+def nearest_first(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """The verdicts by number of failed conditions; rows equally far keep the order in which they are tried."""
+    return tuple(sorted(verdicts, key=lambda verdict: len(verdict.failed)))
+
+
+def unknown_fields(rows: Iterable[Row], request: Mapping[str, Any]) -> dict[str, str]:
+    """The fields of the request that are a condition of no row, each with `did you mean X?` or an empty text."""
+    known = known_fields(rows)
+    return {name: did_you_mean(name, known - request.keys()) for name in request if name not in known}
+
+
+def known_fields(rows: Iterable[Row]) -> frozenset[str]:
+    """The fields that are a condition of some row."""
+    return frozenset(condition.field for row in rows for condition in row.conditions)
+
+
+def impossible_values(rows: Iterable[Row], request: Mapping[str, Any]) -> dict[str, str]:
+    """The fields of the request whose value no call can have, such as an extent below 0, and what is wrong in words.
+
+    Such a call is wrong for every row, also for those that do not ask for the field.
+    """
+    low = {name: value for name, value in request.items() if type(value) is int and value < 1}
+    if not low:  # As in nearly every call: nothing is looked for in the rows then.
+        return {}
+    found: dict[str, str] = {}
+    for condition in (condition for row in rows for condition in row.conditions):
+        least = condition.least
+        if least is not None and condition.field in low and low[condition.field] < least:
+            found[condition.field] = f"{condition.field}={low[condition.field]}: must be at least {least}"
+    return found
+
+
+def covered(verdicts: Iterable[Verdict]) -> list[str]:
+    """`the bundle covers FIELD: VALUES` for each field that keeps out the rows nearest to the request."""
+    verdicts = tuple(verdicts)
+    failed = [verdict.failed for verdict in verdicts if verdict.failed]
+    least = min(map(len, failed), default=0)
+    names = dict.fromkeys(failure.field for failures in failed if len(failures) == least for failure in failures)
+    rows = [verdict.row for verdict in verdicts]
+    return [f"the bundle covers {name}: {coverage(rows, name)}" for name in names]
 
 
 def coverage(rows: Iterable[Row], field: str) -> str:
@@ -181,11 +249,6 @@ def _failures(row: Row, request: Mapping[str, Any]) -> tuple[Failure, ...]:
     )
 
 
-def _nearest_first(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
-    # A stable sort: rows equally far keep the order in which they are tried.
-    return tuple(sorted(verdicts, key=lambda verdict: len(verdict.failed)))
-
-
 def _verdict_fault(verdict: Verdict) -> Fault:
     if not verdict.failed:
         return Fault(f"row {verdict.row.id}", verdict.excluded)
@@ -197,12 +260,3 @@ def _exact_values(condition: Condition) -> tuple[Any, ...]:
     if condition.op == "eq":
         return (condition.value,)
     return condition.value if condition.op == "one_of" and isinstance(condition.value, tuple) else ()
-
-
-def _unused_fields(rows: list[Row], request: Mapping[str, Any]) -> list[str]:
-    known = {condition.field for row in rows for condition in row.conditions}
-    hints = []
-    for name in request:
-        if name not in known and (hint := did_you_mean(name, known - request.keys())):
-            hints.append(f"no row asks for {name}; {hint}")
-    return hints

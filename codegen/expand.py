@@ -81,7 +81,14 @@ def _check_only(specs: SpecSet, families: list[str], only: Mapping[str, tuple[st
             continue
         for value in values:
             if value not in known[name]:
-                allowed, hint = ", ".join(sorted(known[name])), did_you_mean(value, known[name])
+                allowed = ", ".join(sorted(known[name], key=_numbers_first))
+                hint = did_you_mean(value, known[name])
                 faults.append(Fault(f"--only {name}={value}", "no such value", allowed, hint))
     if faults:
         raise SpecError(faults)
+
+
+def _numbers_first(spelled: str) -> tuple[bool, int, str]:
+    """The order in which people list values: 64 before 128, texts by their letters."""
+    is_number = spelled.removeprefix("-").isdecimal()
+    return not is_number, int(spelled) if is_number else 0, spelled

@@ -72,13 +72,13 @@ def check_predicate(
             where = source.where(here, key=True)
             faults.append(Fault(where, f"unknown name {name!r}", allowed, did_you_mean(name, domains)))
         elif (domain := domains[name]) is not None:
-            faults.extend(_check_test(test, here, source, domain))
+            faults.extend(_check_test(name, test, here, source, domain))
     return faults
 
 
-def _check_test(test: Any, path: KeyPath, source: YamlSource, domain: Collection[Any]) -> list[Fault]:
+def _check_test(name: str, test: Any, path: KeyPath, source: YamlSource, domain: Collection[Any]) -> list[Fault]:
     if not isinstance(test, dict):
-        return _check_values(test, path, source, domain)
+        return _check_values(name, test, path, source, domain)
     faults: list[Fault] = []
     if not test:
         faults.append(Fault(source.where(path), "an empty test", "a value, a list of values or an operator"))
@@ -88,7 +88,7 @@ def _check_test(test: Any, path: KeyPath, source: YamlSource, domain: Collection
             given, allowed = f"unknown operator {operator!r}", ", ".join(OPERATORS)
             faults.append(Fault(source.where(here, key=True), given, allowed, did_you_mean(operator, OPERATORS)))
         elif operator == "not":
-            faults.extend(_check_values(operand, here, source, domain))
+            faults.extend(_check_values(name, operand, here, source, domain))
         elif operator in INTEGER_OPERATORS:
             faults.extend(_check_integer(operator, operand, here, source, domain))
         else:
@@ -117,15 +117,16 @@ def _check_integer(
     return []
 
 
-def _check_values(test: Any, path: KeyPath, source: YamlSource, domain: Collection[Any]) -> list[Fault]:
+def _check_values(name: str, test: Any, path: KeyPath, source: YamlSource, domain: Collection[Any]) -> list[Fault]:
     values = test if isinstance(test, list) else [test]
     if not values:
         return [Fault(source.where(path), "an empty list, which nothing satisfies", "at least one value")]
-    allowed = ", ".join(_spell(value) for value in domain)
+    numbers = all(type(value) is int for value in domain)
+    allowed = ", ".join(_spell(value) for value in (sorted(domain) if numbers else domain))
     return [
         Fault(
             source.where((*path, index) if isinstance(test, list) else path),
-            f"{_spell(value)}, which this name never is",
+            f"{name} is never {_spell(value)}",
             allowed,
             _value_hint(value, domain),
         )

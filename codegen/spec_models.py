@@ -131,7 +131,7 @@ class TargetFile(SpecModel):
     limits: TargetLimits
     occupancy: OccupancyFacts
     budgets: Budgets
-    evidence: Literal["static"]
+    evidence: Literal["static", "emulated"]
 
 
 class ProfileFile(SpecModel):

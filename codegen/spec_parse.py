@@ -6,10 +6,11 @@ import typing
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, StringConstraints, ValidationError
 
 from assay.bundle.faults import Fault, did_you_mean
 
+from .spec_models import FamilyFile, Waiver
 from .yaml_source import KeyPath, YamlSource
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -35,25 +36,46 @@ def parse_model(source: YamlSource, model: type[Model]) -> tuple[Parsed[Model] |
 
 def _fault(source: YamlSource, model: type[BaseModel], error: Any) -> Fault:
     path: KeyPath = tuple(part for part in error["loc"] if part != "[key]")
-    kind, name = error["type"], path[-1] if path else ""
+    kind, last = error["type"], path[-1] if path else ""
     if kind == "extra_forbidden":
         known = _known_keys(model, path[:-1])
         where = source.where(path, key=True)
-        comma = "quote the text before it: a comma ends a value inside { }" if " " in str(name) else ""
-        return Fault(where, f"unknown key {name!r}", ", ".join(known), did_you_mean(name, known) or comma)
+        comma = "quote the text before it: a comma ends a value inside { }" if " " in str(last) else ""
+        return Fault(where, f"unknown key {last!r}", ", ".join(known), did_you_mean(last, known) or comma)
     if kind == "missing":
-        return Fault(source.where(path[:-1]), f"no key {name!r}", f"a mapping with {name!r}")
-    given = f"{name}: {error['input']!r}" if isinstance(name, str) and name else repr(error["input"])
-    return Fault(source.where(path), given[:200], _allowed(error), _hint(error))
+        return Fault(source.where(path[:-1]), f"missing key {last!r}", _described(model, path))
+    if "[key]" in error["loc"]:
+        return Fault(source.where(path, key=True), f"key {error['input']!r}", _PATTERNS[error["ctx"]["pattern"]])
+    # What stands in a list has no key of its own: the list's key says what it is about.
+    key = next((part for part in reversed(path) if isinstance(part, str)), "")
+    given = f"{key}: {error['input']!r}" if key else repr(error["input"])
+    return Fault(source.where(path), given[:200], _allowed(model, path, error), _hint(error))
+
+
+def _pattern(model: type[BaseModel], field: str) -> str:
+    return next(item.pattern for item in model.model_fields[field].metadata if item.pattern)
 
 
 _SHAPES = {"model_type": "a mapping", "dict_type": "a mapping", "list_type": "a list"}
+_PATTERNS = {
+    _pattern(FamilyFile, "kernel"): "a name: a letter, then letters, digits and _, 48 at most",
+    _pattern(FamilyFile, "template"): "the name of a file in templates/ that ends in .j2",
+    _pattern(Waiver, "variant"): "16 hexadecimal digits, quoted",
+    _pattern(Waiver, "expires"): "a date such as 2027-01-31",
+}
+_SCALARS = {str: "a text", int: "an integer", float: "a number", bool: "true or false", list: "a list"}
+_LENGTHS = {"too_short": "item", "too_long": "item", "string_too_short": "character", "string_too_long": "character"}
 
 
-def _allowed(error: Any) -> str:
-    if error["type"] in _SHAPES:
-        return _SHAPES[error["type"]]
-    context = error.get("ctx", {})
+def _allowed(model: type[BaseModel], path: KeyPath, error: Any) -> str:
+    kind, context = error["type"], error.get("ctx", {})
+    if kind in _SHAPES:
+        return _SHAPES[kind]
+    if kind in _LENGTHS:
+        bound, count = ("at least", "min_length") if "short" in kind else ("at most", "max_length")
+        return f"{bound} {context[count]} {_LENGTHS[kind]}{'s' if context[count] != 1 else ''}"
+    if kind == "string_pattern_mismatch" or kind.endswith("_type"):
+        return _wanted(_annotation(model, path))
     if "expected" in context:
         return str(context["expected"]).replace("'", "")
     return error["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
@@ -69,27 +91,62 @@ def _hint(error: Any) -> str:
 
 def _known_keys(model: type[BaseModel], path: KeyPath) -> list[str]:
     """The keys that the mapping at `path` may have, found by walking the model's annotations."""
-    annotation: Any = model
-    for part in path:
-        annotation = _inner(annotation, part)
-    annotation = _without_optional(annotation)
-    fields = getattr(annotation, "model_fields", {})
+    fields = getattr(_bare(_annotation(model, path)), "model_fields", {})
     return [field.alias or name for name, field in fields.items()]
 
 
-def _inner(annotation: Any, part: str | int) -> Any:
+def _described(model: type[BaseModel], path: KeyPath) -> str:
+    """What belongs at a key that is not there: its values where they are few, else what it is about."""
+    fields = getattr(_bare(_annotation(model, path[:-1])), "model_fields", {})
+    about = [field.description for name, field in fields.items() if path[-1] == (field.alias or name)]
+    annotation = _annotation(model, path)
+    is_choice = typing.get_origin(_bare(annotation)) is typing.Literal
+    return _wanted(annotation) if is_choice or not about or about[0] is None else about[0]
+
+
+def _wanted(annotation: Any) -> str:
+    """What an annotation asks for, in words."""
     annotation = _without_optional(annotation)
+    if typing.get_origin(annotation) is typing.Annotated:
+        patterns = [item.pattern for item in typing.get_args(annotation) if isinstance(item, StringConstraints)]
+        return next((_PATTERNS[pattern] for pattern in patterns if pattern), "") or _wanted(_bare(annotation))
+    if typing.get_origin(annotation) is typing.Literal:
+        return ", ".join(str(value) for value in typing.get_args(annotation))
+    if fields := getattr(annotation, "model_fields", None):
+        needed = [field.alias or name for name, field in fields.items() if field.is_required()]
+        return f"a mapping with {', '.join(needed)}" if needed else "a mapping"
+    return _SCALARS.get(typing.get_origin(annotation) or annotation, "a mapping")
+
+
+def _annotation(model: type[BaseModel], path: KeyPath) -> Any:
+    """The annotation of what stands at `path`, with its constraints."""
+    annotation: Any = model
+    for part in path:
+        annotation = _inner(_bare(annotation), part)
+    return annotation
+
+
+def _inner(annotation: Any, part: str | int) -> Any:
     fields = getattr(annotation, "model_fields", None)
     if fields is not None:
-        by_key = {field.alias or name: field.annotation for name, field in fields.items()}
-        return by_key.get(str(part))
+        for name, field in fields.items():
+            if str(part) == (field.alias or name):
+                metadata = tuple(field.metadata)
+                return typing.Annotated[(field.annotation, *metadata)] if metadata else field.annotation
+        return None
     arguments = typing.get_args(annotation)
     return arguments[-1] if arguments else None
 
 
-def _without_optional(annotation: Any) -> Any:
+def _bare(annotation: Any) -> Any:
+    """Without constraints and without `| None`."""
+    annotation = _without_optional(annotation)
     if typing.get_origin(annotation) is typing.Annotated:
-        annotation = typing.get_args(annotation)[0]
+        return _bare(typing.get_args(annotation)[0])
+    return annotation
+
+
+def _without_optional(annotation: Any) -> Any:
     choices = [item for item in typing.get_args(annotation) if item is not type(None)]
     is_optional = len(choices) == 1 and type(None) in typing.get_args(annotation)
     return choices[0] if is_optional else annotation

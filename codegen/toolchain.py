@@ -38,7 +38,7 @@ def find_toolchain() -> Toolchain:
     try:
         distribution = importlib.metadata.distribution("triton")
     except importlib.metadata.PackageNotFoundError:
-        hint = "install the build extra: pip install 'assay[build]'"
+        hint = "install the build extra from a checkout: pip install '.[build]'"
         raise ToolchainError(Fault("triton", "not installed", "triton 3.8", hint)) from None
     record = distribution.read_text("RECORD")
     if not record:

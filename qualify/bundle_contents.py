@@ -43,23 +43,33 @@ def bundle_contents(
         rows=tuple(_row(result.family, target, judgement) for result, judgement in chosen),
         variants=tuple(_variant_record(judgement) for _, judgement in chosen),
         objects={code_sha256(judgement): judgement.outcome.code for _, judgement in chosen},
-        evidence={"static": _static_evidence([judgement for _, judgement in chosen])},
+        evidence=evidence_documents([judgement for _, judgement in chosen]),
     )
 
 
-def _static_evidence(chosen: list[Judgement]) -> bytes:
-    """Which gates each variant passed, and by which waivers; stands behind the identity-bearing part."""
-    variants = {
-        judgement.variant.id: {
-            "static": judgement.static_evidence,
-            "waivers": [
-                {**item.waiver.model_dump(), "limit": item.reason.limit, "actual": item.reason.actual}
-                for item in judgement.waived
-            ],
-        }
+def evidence_documents(chosen: list[Judgement]) -> dict[str, bytes]:
+    """A document a level that was produced; they stand behind the identity-bearing part."""
+    documents = {"static": {judgement.variant.id: _static_evidence(judgement) for judgement in chosen}}
+    emulated = {
+        judgement.variant.id: {"emulated": judgement.evidence["emulated"], **judgement.emulation.figures()}
         for judgement in chosen
+        if judgement.emulation is not None
     }
-    return canonical_json({"schema": "assay.evidence/1", "level": "static", "variants": variants}).encode()
+    if emulated:
+        documents["emulated"] = emulated
+    return {
+        level: canonical_json({"schema": "assay.evidence/1", "level": level, "variants": variants}).encode()
+        for level, variants in documents.items()
+    }
+
+
+def _static_evidence(judgement: Judgement) -> dict[str, Any]:
+    """Which gates a variant passed, and by which waivers."""
+    waivers = [
+        {**item.waiver.model_dump(), "limit": item.reason.limit, "actual": item.reason.actual}
+        for item in judgement.waived
+    ]
+    return {"static": judgement.static_evidence, "waivers": waivers}
 
 
 def code_sha256(judgement: Judgement) -> str:

@@ -13,17 +13,19 @@ from .commands.bundle_command import bundle_command
 from .commands.doctor_command import doctor_command
 from .commands.explain_command import explain_command
 from .commands.inspect_command import inspect_command
-from .commands.options import BAD_ENVIRONMENT, BAD_INPUT, FAILED, print_faults
+from .commands.options import BAD_ENVIRONMENT, BAD_INPUT, FAILED, NO_EVIDENCE, print_faults
 from .commands.plan_command import plan_command
 from .commands.qualify_command import qualify_command
 from .commands.schema_command import schema_command
 from .commands.show_command import show_command
 from .commands.verify_command import verify_command
+from .emulating import EvidenceError
 from .lock import LockError
 
 # The first that fits decides.  A bundle that cannot be written is the environment's fault; commands that read one say
 # for themselves what a bad one means.
 _STATUSES: tuple[tuple[type[FaultsError], int], ...] = (
+    (EvidenceError, NO_EVIDENCE),
     (ToolchainError, BAD_ENVIRONMENT),
     (CacheError, BAD_ENVIRONMENT),
     (LockError, FAILED),
@@ -62,6 +64,7 @@ def run(arguments: list[str]) -> int:
         error.show()
         return BAD_INPUT
     except click.Abort:
+        click.echo("interrupted; what was finished is in the cache: run again to go on", err=True)
         return 130
     except FaultsError as error:
         print_faults(error)

@@ -31,7 +31,7 @@ PROBES: tuple[tuple[str, str, Probe], ...] = (
     ("specs", "specs", probes_project.specs),
     ("specs", "locks", probes_project.locks),
 )
-_COLOURS = {"ok": "32", "warning": "33", "problem": "31;1"}
+_COLOURS = {"ok": "32", "absent": "2", "warning": "33", "problem": "31;1"}
 
 
 def run(as_json: bool) -> int:

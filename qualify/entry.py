@@ -27,10 +27,8 @@ def run(arguments: list[str]) -> int:
             return doctoring.run(as_json="--json" in arguments)
         if not isinstance(error, ModuleNotFoundError) or (error.name or "").startswith("assay"):
             raise
-        print(
-            f"assay: the commands need {error.name}; install the build extra: pip install 'assay[build]'",
-            file=sys.stderr,
-        )
+        hint = "install the build extra from a checkout: pip install '.[build]'"
+        print(f"assay: the commands need {error.name}; {hint}", file=sys.stderr)
         return 3
     try:
         return cli.run(arguments)

@@ -15,9 +15,13 @@ from assay.codegen.records import Outcome, Variant
 from assay.codegen.spec_checks import target_facts
 from assay.codegen.spec_models import FamilyFile, InstructionRule, TargetFile, Waiver
 
+from .emulating import Emulation
+
 # Triton appends two pointers to every kernel's arguments: global scratch and profile scratch, 8 bytes each.
 HIDDEN_ARGUMENTS = 2
 _HIDDEN_BYTES = 8
+# The name under which a failed execution stands among the reasons.
+EMULATED = "emulated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ class Judgement:
     kernel: objects.Kernel | None
     reasons: tuple[Reason, ...]
     waived: tuple[Waived, ...] = ()
+    emulation: Emulation | None = None
 
     @property
     def qualified(self) -> bool:
@@ -73,9 +78,17 @@ class Judgement:
     @property
     def static_evidence(self) -> str:
         """`pass`, `fail`, or by which waivers it passed."""
-        if self.reasons:
+        if any(reason.budget != EMULATED for reason in self.reasons):
             return "fail"
         return f"waived({','.join(item.waiver.name for item in self.waived)})" if self.waived else "pass"
+
+    @property
+    def evidence(self) -> dict[str, str]:
+        """Verdict by level, of the levels that were produced."""
+        levels = {"static": self.static_evidence}
+        if self.emulation is not None:
+            levels["emulated"] = "pass" if self.emulation.passed else "fail"
+        return levels
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +135,16 @@ def _with_build_figures(resources: objects.Resources, outcome: Outcome) -> objec
         loads, stores = outcome.sass_local
         resources = replace(resources, local_load_count=loads, local_store_count=stores)
     return resources
+
+
+def with_emulation(judgement: Judgement, emulation: Emulation) -> Judgement:
+    """A judgement with what executing the binary gave; a case that failed is a reason against it."""
+    if emulation.passed:
+        return replace(judgement, emulation=emulation)
+    first = f"{emulation.faults[0][0]}: {emulation.faults[0][1]}" if emulation.faults else "no case was run"
+    actual = f"{len(emulation.faults)} of {emulation.cases} cases failed"
+    reason = Reason(EMULATED, "every case passes", actual, first)
+    return replace(judgement, emulation=emulation, reasons=(*judgement.reasons, reason))
 
 
 def budgets(target: TargetFile, family: FamilyFile) -> dict[str, int]:

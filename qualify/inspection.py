@@ -2,31 +2,52 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from assay import objects
 from assay.bundle import Bundle, Fault, FaultsError
+from assay.codegen.records import spell
+
+from .reports.labels import constant_axes, problem_label
 
 SCHEMA = "assay.inspect/1"
 # The first bytes of a bundle; bundle/format.py has the whole grammar.
 _BUNDLE_MAGIC = b"\x89ASSAY"
+# Resources that only the other vendor's files tell, by backend; and what a launch asks for, which no bare file tells.
+_NVIDIA = {"register_count", "stack_bytes", "local_load_count", "local_store_count", "spill_load_bytes"}
+_AMD = {"vgpr_count", "sgpr_count", "vgpr_spill_count", "sgpr_spill_count", "scratch_bytes", "dynamic_stack"}
+_FOREIGN = {"hip": frozenset(_NVIDIA | {"spill_store_bytes"}), "cuda": frozenset(_AMD)}
+_AT_LAUNCH = frozenset({"lds_dynamic_bytes", "lds_total_bytes"})
 
 
 class InspectError(FaultsError):
     """A file that is none of the three, or a damaged one; exit status 2."""
 
 
-def inspect_file(path: Path) -> dict[str, Any]:
-    """The document that `assay inspect --json` prints.  Raises InspectError."""
+@dataclass(frozen=True)
+class Inspected:
+    """document: what `assay inspect --json` prints.  families: of a bundle's kernels, in their order."""
+
+    document: dict[str, Any]
+    families: tuple[str, ...] = ()
+
+
+def inspect_file(path: Path) -> Inspected:
+    """What is in a file.  Raises InspectError."""
     try:
         with path.open("rb") as file:
             head = file.read(len(_BUNDLE_MAGIC))
             if head == _BUNDLE_MAGIC:
-                return {"schema": SCHEMA, "kind": "bundle", "kernels": _bundle_kernels(path)}
+                families, kernels = _bundle_kernels(path)
+                return Inspected({"schema": SCHEMA, "kind": "bundle", "kernels": kernels}, tuple(families))
             data = head + file.read()
         found = objects.read_object(data, where=str(path), disassembler=objects.find_disassembler())
     except OSError as error:
@@ -35,7 +56,8 @@ def inspect_file(path: Path) -> dict[str, Any]:
         raise InspectError(Fault(error.where, error.given, error.allowed, error.hint)) from None
     except FaultsError as error:
         raise InspectError(error.faults) from None
-    return {"schema": SCHEMA, "kind": found.kind, "kernels": [_kernel(kernel) for kernel in found.kernels]}
+    kernels = [_kernel(kernel) for kernel in found.kernels]
+    return Inspected({"schema": SCHEMA, "kind": found.kind, "kernels": kernels})
 
 
 def _kernel(kernel: objects.Kernel) -> dict[str, Any]:
@@ -50,31 +72,80 @@ def _kernel(kernel: objects.Kernel) -> dict[str, Any]:
     }
 
 
-def _bundle_kernels(path: Path) -> list[dict[str, Any]]:
+def _bundle_kernels(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
     """Each row's kernel, read from its code object again; figures of the build come from the variant's record."""
-    kernels = []
+    families, kernels = [], []
     with Bundle.open(path) as bundle:
         for family in bundle.families():
             for row in bundle.rows(family):
                 found = objects.read_object(bundle.object_bytes(row.object), where=f"{path}: row {row.id}")
                 kernel = next(kernel for kernel in found.kernels if kernel.name == row.symbol)
-                recorded = bundle.variant(row.id).resources
+                record = bundle.variant(row.id)
                 read = {name: value for name, value in kernel.resources.to_dict().items() if value is not None}
-                kernels.append({**_kernel(kernel), "variant": row.id, "resources": {**recorded, **read}})
-    return kernels
+                resources = {**record.resources, **read}
+                said = {"variant": row.id, "problem": record.problem, "resources": resources}
+                families.append(family)
+                kernels.append({**_kernel(kernel), **said})
+    return families, kernels
 
 
-def print_document(out: Console, document: dict[str, Any]) -> None:
-    """The same for a person: one line a resource, one column a kernel; `?` where the file does not tell."""
+def print_inspected(out: Console, inspected: Inspected) -> None:
+    """The same for a person: a bundle's variants a line each, a single object's resources a line each."""
+    document = inspected.document
     kernels = document["kernels"]
+    out.print(f"{document['kind']}, {len(kernels):,} {'kernel' if len(kernels) == 1 else 'kernels'}", style="bold")
+    if document["kind"] == "bundle":
+        _print_variants(out, kernels, inspected.families)
+    else:
+        _print_kernels(out, kernels)
+
+
+def _print_variants(out: Console, kernels: list[dict[str, Any]], families: Iterable[str]) -> None:
+    """A table a family; axes with one value stand in its title."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for family, kernel in zip(families, kernels, strict=True):
+        groups.setdefault(family, []).append(kernel)
+    names = [name for name in _names(kernels) if any(kernel["resources"].get(name) is not None for kernel in kernels)]
+    for family, group in groups.items():
+        constant = constant_axes([kernel["problem"].items() for kernel in group])
+        title = family + (f" ({', '.join(constant)})" if constant else "")
+        table = Table(title=Text(title), title_justify="left", header_style="bold")
+        table.add_column("variant", no_wrap=True)
+        # A log is wide enough for a line a variant; a terminal may have to fold.
+        table.add_column("problem", no_wrap=not out.is_terminal, overflow="fold")
+        table.add_column("target", no_wrap=True)
+        for name in names:
+            table.add_column(name.replace("_", "\n"), justify="right")
+        for kernel in group:
+            label = f"{family} {problem_label(kernel['problem'].items(), constant)}"
+            figures = (_figure(kernel["resources"].get(name)) for name in names)
+            table.add_row(kernel["variant"], Text(label), kernel["arch"], *figures)
+        out.print(table)
+
+
+def _print_kernels(out: Console, kernels: list[dict[str, Any]]) -> None:
+    """One column a kernel; `?` where the file does not tell.  What only the other vendor's files tell is left out."""
     for start in range(0, len(kernels), 4):
         shown = kernels[start : start + 4]
-        table = Table(title=f"{document['kind']}, {len(kernels)} kernels", title_justify="left", header_style="bold")
+        table = Table(header_style="bold")
         table.add_column("resource")
         for kernel in shown:
-            table.add_column(f"{kernel['name']} ({kernel['arch']})", justify="right", overflow="fold")
-        for name in shown[0]["resources"]:
-            values = [kernel["resources"].get(name) for kernel in shown]
-            table.add_row(name, *("?" if value is None else f"{value:,}" for value in values))
+            table.add_column(Text(f"{kernel['name']} ({kernel['arch']})"), justify="right", overflow="fold")
+        foreign = frozenset.intersection(*(_FOREIGN[kernel["backend"]] for kernel in shown))
+        for name in _names(shown):
+            if name not in foreign:
+                unknown = "known only at launch" if name in _AT_LAUNCH else "?"
+                table.add_row(name, *(_figure(kernel["resources"].get(name), unknown) for kernel in shown))
         table.add_row("arguments", *(str(len(kernel["arguments"])) for kernel in shown))
         out.print(table)
+
+
+def _names(kernels: list[dict[str, Any]]) -> list[str]:
+    there = {name for kernel in kernels for name in kernel["resources"]}
+    return [field.name for field in dataclasses.fields(objects.Resources) if field.name in there]
+
+
+def _figure(value: bool | int | None, unknown: str = "?") -> str:
+    if value is None:
+        return unknown
+    return spell(value) if isinstance(value, bool) else f"{value:,}"

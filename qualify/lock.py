@@ -6,7 +6,8 @@
     row     = family " " problem " | " launch " | " figure (" " figure)* " | " evidence NL
     problem, launch = name "=" value (" " name "=" value)*      as the spec spells them
     figure  = resource "=" integer                               from the binary
-    evidence = level "=" ("pass" | "fail" | "waived(" waiver ("," waiver)* ")")
+    evidence = level "=" verdict (" " level "=" verdict)*         levels from the weakest up
+    verdict = "pass" | "fail" | "waived(" waiver ("," waiver)* ")"
 
 Text, sorted by family and problem in spec order, so that a pull request shows what it did to every kernel.  Integers
 only: no floats, devices, times or paths.  A line starting with "#" is a comment.
@@ -15,7 +16,7 @@ only: no floats, devices, times or paths.  A line starting with "#" is a comment
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -32,6 +33,11 @@ _HEADER = ("schema", "target", "profile", "triton", "triton_wheel_sha256")
 _COSTS = frozenset(
     {"vgpr_count", "sgpr_count", "vgpr_spill_count", "sgpr_spill_count", "scratch_bytes", "dynamic_stack"}
     | {"lds_static_bytes", "lds_dynamic_bytes", "lds_total_bytes", "code_bytes", "register_count", "stack_bytes"}
+    | {"local_load_count", "local_store_count", "spill_load_bytes", "spill_store_bytes"}
+)
+
+_SPILLS = frozenset(
+    {"vgpr_spill_count", "sgpr_spill_count", "scratch_bytes", "dynamic_stack", "stack_bytes"}
     | {"local_load_count", "local_store_count", "spill_load_bytes", "spill_store_bytes"}
 )
 
@@ -96,7 +102,8 @@ def lock_of(target: str, profile: str, toolchain: Toolchain, results: Iterable[P
             continue
         known = {name: int(value) for name, value in result.chosen.resources.to_dict().items() if value is not None}
         launch = result.chosen.variant.candidate.label
-        rows.append(LockRow(key_of(result), launch, tuple(known.items()), f"static={result.chosen.static_evidence}"))
+        evidence = " ".join(f"{level}={verdict}" for level, verdict in result.chosen.evidence.items())
+        rows.append(LockRow(key_of(result), launch, tuple(known.items()), evidence))
     return Lock(target, profile, toolchain, tuple(rows))
 
 
@@ -153,9 +160,16 @@ def compare(before: Sequence[LockRow], now: Sequence[LockRow]) -> list[LockChang
     for key, row in new.items():
         if key not in old:
             changes.append(LockChange("new", key))
-        elif row != old[key]:
-            changes.append(_row_change(old[key], row))
+        elif row != (known := _at_level_of(row, old[key])):
+            changes.append(_row_change(known, row))
     return changes + [LockChange("gone", key) for key in old if key not in new]
+
+
+def _at_level_of(row: LockRow, old: LockRow) -> LockRow:
+    """The old row with evidence of the new one's levels only: a run at a lower level says nothing of a higher one."""
+    levels = {item.partition("=")[0] for item in row.evidence.split()}
+    kept = [item for item in old.evidence.split() if item.partition("=")[0] in levels]
+    return replace(old, evidence=" ".join(kept))
 
 
 def _row_change(old: LockRow, new: LockRow) -> LockChange:
@@ -171,11 +185,14 @@ def _row_change(old: LockRow, new: LockRow) -> LockChange:
 def _direction(
     was: dict[str, int], now: dict[str, int], differing: list[str], old: LockRow, new: LockRow
 ) -> ChangeKind:
-    measured_both = [name for name in differing if name in was and name in now]
-    if old.evidence != new.evidence or len(measured_both) < len(differing):
-        return "changed"
-    if any(name in _COSTS and now[name] > was[name] for name in differing):
+    """worse: a spill, scratch or stack figure rose, or, launch being the same, costs only rose; better: only fell."""
+    both = [name for name in differing if name in was and name in now]
+    rose = [name for name in both if name in _COSTS and now[name] > was[name]]
+    if any(name in _SPILLS for name in rose):
         return "worse"
-    if old.launch == new.launch and differing and all(name in _COSTS for name in differing):
-        return "better"
-    return "changed"
+    only_costs = bool(differing) and len(both) == len(differing) and _COSTS.issuperset(differing)
+    if old.evidence != new.evidence or old.launch != new.launch or not only_costs:
+        return "changed"
+    if len(rose) == len(differing):
+        return "worse"
+    return "changed" if rose else "better"

@@ -24,11 +24,11 @@ else:
 
 
 def nvidia(root: Path = Path("/")) -> Iterator[Finding]:
-    """The kernel driver and the GPUs that it lists, then the library that a launch needs."""
+    """The kernel driver and the GPUs that it lists, then the library that programs use."""
     driver = root / "proc/driver/nvidia"
     version = driver / "version"
     if not version.is_file():
-        yield Finding("nvidia", "ok", "no NVIDIA driver is loaded; building needs none")
+        yield Finding("nvidia", "absent", "no NVIDIA driver is loaded; building needs none")
         return
     said = re.search(r"Kernel Module\s+(?:for \S+\s+)?([\d.]+)", version.read_text(errors="replace"))
     yield Finding("nvidia driver", "ok", said[1] if said else "loaded, of unknown version")
@@ -48,7 +48,7 @@ def _libcuda() -> Finding:
     if answer.works and answer.text != "absent":
         return Finding("libcuda", "ok", answer.text)
     said = "libcuda.so.1 is not found" if answer.works else f"libcuda.so.1 cannot be asked: {answer.text}"
-    return Finding("libcuda", "warning", said, "install the driver's user-space part: nothing can be launched")
+    return Finding("libcuda", "warning", said, "install the driver's user-space part")
 
 
 def amd(root: Path = Path("/")) -> Iterator[Finding]:
@@ -57,7 +57,7 @@ def amd(root: Path = Path("/")) -> Iterator[Finding]:
     nodes = root / "sys/class/kfd/kfd/topology/nodes"
     architectures = [name for path in sorted(nodes.glob("*/properties")) if (name := _architecture(path))]
     if not device.exists() and not architectures:
-        yield Finding("amd", "ok", "no AMD compute driver is loaded; building needs none")
+        yield Finding("amd", "absent", "no AMD compute driver is loaded; building needs none")
         return
     if not device.exists():
         yield Finding("amd /dev/kfd", "warning", "missing, though the driver lists GPUs", "pass /dev/kfd in")

@@ -66,7 +66,7 @@ def locks() -> Iterator[Finding]:
     roots = dict.fromkeys([Path.cwd() / "artifacts", Path(kernel_specs.DIRECTORY).resolve().parent / "artifacts"])
     paths = [path for root in roots for path in sorted(root.glob("*/qualified.*.lock"))]
     if not paths:
-        yield Finding("locks", "ok", f"none in {', '.join(map(str, roots))}")
+        yield Finding("locks", "absent", f"none in {', '.join(map(str, roots))}")
         return
     here = find_toolchain()
     for path in paths:

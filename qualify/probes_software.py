@@ -18,7 +18,7 @@ from .findings import BUILD_EXTRA_HINT, Finding, ask, ask_python
 _OLDEST_PYTHON = (3, 11)
 _SHOWN_FILES = 3
 # Of what a plain installation may lack: what for.
-_OPTIONAL = {"numpy": "references of qualification cases", "torch": "launching on a GPU, and the tests"}
+_OPTIONAL = {"numpy": "emulated evidence", "torch": "some of the tests"}
 
 
 def python() -> Iterator[Finding]:
@@ -136,7 +136,7 @@ def optional_packages() -> Iterator[Finding]:
     for name, purpose in _OPTIONAL.items():
         version = _installed(name)
         if version is None:
-            yield Finding(name, "ok", f"not installed; needed for {purpose}")
+            yield Finding(name, "absent", f"not installed; needed for {purpose}")
             continue
         answer = ask_python(f"import {name}")
         state, said = ("ok", version) if answer.works else ("problem", f"{version} cannot be imported: {answer.text}")

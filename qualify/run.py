@@ -16,10 +16,12 @@ from assay.codegen.environment import ignored_overrides
 from assay.codegen.expand import Selection, expand
 from assay.codegen.spec_models import TargetFile
 from assay.codegen.specs import SpecError, SpecSet
+from assay.codegen.store import Store
 from assay.codegen.toolchain import find_toolchain
 
 from . import lock as locks
 from .bundle_contents import bundle_contents
+from .emulating import Emulations, require_emulation
 from .placing import place_bundle
 from .reports.formats import DEFAULT, FORMATS
 from .reports.json_report import report
@@ -48,6 +50,7 @@ class RunOptions:
     update_lock: bool
     check: bool
     reports: tuple[str, ...] = DEFAULT
+    evidence: str = "static"
 
     @property
     def folder(self) -> Path:
@@ -56,6 +59,11 @@ class RunOptions:
     @property
     def lock_path(self) -> Path:
         return self.lock or self.folder / f"qualified.{self.profile}.lock"
+
+    def report_path(self, name: str) -> Path:
+        """Where a report goes; one of a part never stands in the place of the whole one."""
+        stem, dot, suffix = name.partition(".")
+        return self.folder / (f"{stem}.only{dot}{suffix}" if self.only else name)
 
     @property
     def bundle_path(self) -> Path:
@@ -108,8 +116,14 @@ def qualify(specs: SpecSet, options: RunOptions, problems_found: Callable[[int],
         )
     cache = CompileCache(options.cache)
     waivers = WaiverBook.of(specs.waivers, options.target, options.profile, today_utc())
+    if options.evidence == "emulated":
+        require_emulation(target, sorted({problem.family for problem in problems}))
     with Builder(cache, toolchain, jobs=options.jobs, time_limit=options.time_limit) as builder:
-        results = Selector(specs, target, builder, waivers).run(problems, problems_found(len(problems)))
+        emulations = None
+        if options.evidence == "emulated":
+            emulations = Emulations(Store(options.cache, "verdict"), builder.workers)
+        selector = Selector(specs, target, builder, waivers, emulations)
+        results = selector.run(problems, problems_found(len(problems)))
     specs.check_unchanged()
     now = locks.lock_of(options.target, options.profile, toolchain, results)
     run = RunResult(results, [], QUALIFIED)
@@ -145,7 +159,7 @@ def qualify(specs: SpecSet, options: RunOptions, problems_found: Callable[[int],
     run.document = report(record)
     if not options.check:
         for name in options.reports:
-            _write(run, options.folder / FORMATS[name].file, FORMATS[name].encoded(record))
+            _write(run, options.report_path(FORMATS[name].file), FORMATS[name].encoded(record))
     return run
 
 

@@ -7,16 +7,18 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from queue import SimpleQueue
+from typing import Any
 
 from assay.codegen.builder import Builder
 from assay.codegen.expand import candidates
-from assay.codegen.records import Candidate, Exclusion, Outcome, Problem, Variant
+from assay.codegen.records import Candidate, Exclusion, Problem, Variant
 from assay.codegen.render import Renderer
 from assay.codegen.spec_models import FamilyFile, TargetFile
 from assay.codegen.specs import SpecSet
 from assay.codegen.variants import expected_cost, make_variant
 
-from .gates import Judgement, judge
+from .emulating import Emulations
+from .gates import Judgement, judge, with_emulation
 from .waiving import WaiverBook
 
 
@@ -60,7 +62,17 @@ class _Chain:
 class Selector:
     """Tries candidates for many problems at once, each problem's one after the other."""
 
-    def __init__(self, specs: SpecSet, target: TargetFile, builder: Builder, waivers: WaiverBook):
+    def __init__(
+        self,
+        specs: SpecSet,
+        target: TargetFile,
+        builder: Builder,
+        waivers: WaiverBook,
+        emulations: Emulations | None = None,
+    ):
+        """With `emulations`, a candidate that passes the static gates is executed before it counts as qualified."""
+        self._emulations = emulations
+        self._finished: SimpleQueue[tuple[_Chain, Judgement | None, Future[Any]]] = SimpleQueue()
         self._waivers = waivers
         self._specs = specs
         self._target = target
@@ -72,25 +84,38 @@ class Selector:
 
         Raises TemplateError, and CacheError when outcomes cannot be kept.
         """
-        results: dict[Problem, ProblemResult] = {}
-        finished: SimpleQueue[tuple[_Chain, Variant, Future[Outcome]]] = SimpleQueue()
         chains = [self._chain(problem) for problem in problems]
         # The longest first, so that no worker is left with a long one when the others are done.
         for chain in sorted(chains, key=lambda chain: -expected_cost(chain.variant.request)):
-            self._submit(chain, finished)
+            self._compile(chain)
+        results: dict[Problem, ProblemResult] = {}
         while len(results) < len(chains):
-            chain, variant, future = finished.get()
-            judgement = self._waivers.apply(judge(variant, future.result(), self._target, chain.family))
-            if not judgement.qualified:
-                chain.rejected.append(judgement)
-                if (candidate := next(chain.waiting, None)) is not None:
-                    chain.variant = self._variant(chain.family, candidate)
-                    self._submit(chain, finished)
-                    continue
-            chosen = judgement if judgement.qualified else None
-            results[chain.problem] = ProblemResult(chain.problem, chain.family, chosen, tuple(chain.rejected))
-            on_result(results[chain.problem])
+            chain, judgement = self._next_judgement()
+            if judgement.qualified and judgement.emulation is None and self._emulations is not None:
+                self._emulate(chain, judgement)
+            elif judgement.qualified or not self._try_next(chain, judgement):
+                chosen = judgement if judgement.qualified else None
+                results[chain.problem] = ProblemResult(chain.problem, chain.family, chosen, tuple(chain.rejected))
+                on_result(results[chain.problem])
         return [results[problem] for problem in problems]
+
+    def _next_judgement(self) -> tuple[_Chain, Judgement]:
+        """Waits for whatever is finished next, a compilation or an emulation."""
+        chain, judgement, future = self._finished.get()
+        if judgement is None:
+            judged = judge(chain.variant, future.result(), self._target, chain.family)
+            return chain, self._waivers.apply(judged)
+        return chain, with_emulation(judgement, future.result())
+
+    def _try_next(self, chain: _Chain, rejected: Judgement) -> bool:
+        """Whether the problem has another candidate, which is then under way."""
+        chain.rejected.append(rejected)
+        candidate = next(chain.waiting, None)
+        if candidate is None:
+            return False
+        chain.variant = self._variant(chain.family, candidate)
+        self._compile(chain)
+        return True
 
     def _chain(self, problem: Problem) -> _Chain:
         family = self._specs.families[problem.family].model
@@ -101,10 +126,13 @@ class Selector:
     def _variant(self, family: FamilyFile, candidate: Candidate) -> Variant:
         return make_variant(family, self._target, candidate, self._renderer)
 
-    def _submit(self, chain: _Chain, finished: SimpleQueue[tuple[_Chain, Variant, Future[Outcome]]]) -> None:
-        variant = chain.variant
-        future = self._builder.submit(variant.request)
-        future.add_done_callback(lambda done: finished.put((chain, variant, done)))
+    def _compile(self, chain: _Chain) -> None:
+        future = self._builder.submit(chain.variant.request)
+        future.add_done_callback(lambda done: self._finished.put((chain, None, done)))
+
+    def _emulate(self, chain: _Chain, judgement: Judgement) -> None:
+        future = self._emulations.submit(judgement.variant, judgement.outcome, chain.family)
+        future.add_done_callback(lambda done: self._finished.put((chain, judgement, done)))
 
 
 def problems_only(expansion: Iterator[Problem | Exclusion]) -> list[Problem]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -14,10 +13,11 @@ from assay import objects
 from assay.bundle.faults import Fault, FaultsError
 from assay.codegen.records import spell
 from assay.codegen.spec_models import Waiver
+from assay.codegen.specs import SpecSet
 from assay.codegen.texts import Reading, compile_for_reading
 from assay.codegen.toolchain import Toolchain
 
-from .finding import Found
+from .finding import Found, NotFound, find_variant
 from .gates import Judgement, budgets, judge
 from .source_lines import with_source_lines
 from .waiving import WaiverBook, today_utc
@@ -25,12 +25,28 @@ from .waiving import WaiverBook, today_utc
 SCHEMA = "assay.show/1"
 TEXTS = ("source", "ttir", "ttgir", "llir", "ptx", "isa")
 WHAT = (*TEXTS, "resources", "all")
+DEFAULT = ("resources", "source")
 # Which text a backend has under which name; the machine code itself is AMD's assembly, and NVIDIA's disassembly.
 _STAGES = {
     "hip": {"ttir": "ttir", "ttgir": "ttgir", "llir": "llir", "isa": "amdgcn"},
     "cuda": {"ttir": "ttir", "ttgir": "ttgir", "llir": "llir", "ptx": "ptx"},
 }
+# How `finding` says that an id is none, with the number of ids that there are.
+_UNKNOWN = "an id of these"
+_WHERE_IDS_ARE = (
+    "report.json and `assay inspect BUNDLE` list them; an id changes with the rendered source, so look an older one up "
+    "by its problem in a newer report"
+)
 _COMMENTS = {"hip": ";", "cuda": "//"}
+
+
+def find(specs: SpecSet, id: str, targets: Sequence[str], profiles: Sequence[str]) -> Found:
+    """The variant with that id.  Raises NotFound with where ids stand: they are hashes, so a similar one is no hint."""
+    try:
+        return find_variant(specs, id, targets, profiles)
+    except NotFound as error:
+        faults = [replace(item, hint=_WHERE_IDS_ARE) if item.allowed == _UNKNOWN else item for item in error.faults]
+        raise NotFound(faults) from None
 
 
 class NoText(FaultsError):
@@ -51,8 +67,8 @@ class Shown:
 def show_variant(found: Found, waivers: Iterable[Waiver], *, time_limit: float, line_info: bool) -> Shown:
     """Compile a variant to its end, even where a build would abandon it, and judge it.  A failure is in the verdict."""
     # Without the limit the compiler goes on where a build would stop, and there is an ISA to read.
-    request = dataclasses.replace(found.variant.request, shared_limit_bytes=None)
-    requests = [request, dataclasses.replace(request, line_info=True)] if line_info else [request]
+    request = replace(found.variant.request, shared_limit_bytes=None)
+    requests = [request, replace(request, line_info=True)] if line_info else [request]
     readings = compile_for_reading(requests, time_limit=time_limit)
     book = WaiverBook.of(waivers, found.target.target, found.profile, today_utc())
     judgement = book.apply(judge(found.variant, readings[0].outcome, found.target, found.family))
@@ -116,17 +132,19 @@ def document(shown: Shown, toolchain: Toolchain) -> dict[str, Any]:
 
 
 def print_shown(shown: Shown, wanted: tuple[str, ...], *, styled: bool) -> None:
-    """The wanted sections on standard output.  One alone has no header unless `styled`, so that it can be a file.
+    """The wanted sections on standard output; none wanted: DEFAULT, and the ISA where it has source lines.  One alone
+    has no header unless `styled`, so that it can be a file.
 
     Raises NoText for a section asked for by name that there is none of.
     """
-    names = (*TEXTS, "resources") if "all" in wanted else wanted
+    usual = DEFAULT if shown.same_code is None else (*DEFAULT, "isa")
+    names = (*TEXTS, "resources") if "all" in wanted else wanted or usual
     sections = {name: _section(shown, name) for name in dict.fromkeys(names)}
     missing = [name for name, text in sections.items() if text is None]
-    if missing and "all" not in wanted:
+    if missing and wanted and "all" not in wanted:
         raise NoText([_missing(shown, name) for name in missing])
     there = {name: text for name, text in sections.items() if text is not None}
-    if "resources" in there:
+    if "resources" in sections:
         there = {"variant": _heading(shown), **there}
     for name, text in there.items():
         if styled or len(there) > 1:

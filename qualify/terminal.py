@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 
+import rich.box
 import rich.progress
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -24,6 +25,11 @@ from .selection import ProblemResult
 # Without a terminal rich would assume 80 columns and cut every row; a log has no edge.
 _LOG_WIDTH = 260
 _SHOWN_CHANGES = 40
+# Enough of an id for `assay show`, and of a compiler's message to find the place.
+_SHOWN_ID, _SHOWN_LINES = 8, 16
+# Below this many columns, what report.json has as well is left out of the table.
+_NARROW = 110
+_WIDE_ONLY = frozenset({"code B"})
 _COLOURS = {"worse": "red", "gone": "red", "better": "green", "new": "cyan", "changed": "yellow"}
 _SHORT_LAUNCH = {"num_stages": "st", "num_warps": "w"}
 
@@ -91,32 +97,53 @@ def print_results(out: Console, target: TargetFile, results: list[ProblemResult]
     """The table: one line a problem with the chosen launch and its resources, then every rejected candidate."""
     for family in dict.fromkeys(result.problem.family for result in results):
         of_family = [result for result in results if result.problem.family == family]
-        out.print(_table(family, target, of_family))
+        out.print(_table(family, target, of_family, narrow=out.width < _NARROW))
     _print_rejected(out, results)
 
 
-def _table(family: str, target: TargetFile, results: list[ProblemResult]) -> Table:
+def _table(family: str, target: TargetFile, results: list[ProblemResult], *, narrow: bool) -> Table:
+    """Text folds where the terminal is narrow; figures and verdicts never do, since they are what the table is for."""
     constant = _constant_axes([result.problem for result in results])
-    title = f"{family} on {target.target}" + (f" ({', '.join(constant)})" if constant else "")
-    table = Table(title=title, title_justify="left", header_style="bold")
-    table.add_column("problem", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("launch", no_wrap=True)
     columns = [column for column in _COLUMNS if any(_cell(result.chosen, column[1]) != "-" for result in results)]
-    for name, _ in columns:
+    same = [column for column in columns if len({_cell(result.chosen, column[1]) for result in results}) == 1]
+    hoisted = same if len(results) > 1 else []
+    title = f"{family} on {target.target}" + (f" ({', '.join(constant)})" if constant else "")
+    if hoisted:
+        figures = ", ".join(f"{name} {_cell(results[0].chosen, names)}" for name, names in hoisted)
+        title += f"\nin every row: {figures}"
+    table = Table(
+        title=title, title_justify="left", header_style="bold", box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    table.add_column("problem", overflow="fold", min_width=16)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column(_launch_title(results[0]), overflow="fold", min_width=12)
+    shown = [column for column in columns if column not in hoisted and not (narrow and column[0] in _WIDE_ONLY)]
+    for name, _ in shown:
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("occupancy", no_wrap=True)
-    table.add_column("evidence", no_wrap=True)
+    for name in ("variant",) if narrow else ("occupancy", "evidence", "variant"):
+        table.add_column(name, no_wrap=True)
     for result in results:
         chosen = result.chosen
         near = {limit.budget for limit in near_limits(chosen, target, result.family)} if chosen else set()
         verdict = Text("qualified", "green") if chosen else Text("FAILED", "bold red")
-        launch = _launch(chosen) if chosen else "none of its candidates qualifies"
-        cells: list[str | Text] = [_marked(_cell(chosen, names), not near.isdisjoint(names)) for _, names in columns]
+        launch = _launch_values(chosen) if chosen else "no candidate qualifies"
+        cells: list[str | Text] = [_marked(_cell(chosen, names), not near.isdisjoint(names)) for _, names in shown]
         fits = occupancy_of(target.occupancy, chosen.kernel, chosen.resources) if chosen else None
-        cells += ["-" if fits is None else str(fits), _evidence(chosen)]
+        variant = chosen.variant.id[:_SHOWN_ID] if chosen else "-"
+        cells += [variant] if narrow else ["-" if fits is None else str(fits), _evidence(chosen), variant]
         table.add_row(_problem_label(result.problem, constant), verdict, launch, *cells)
     return table
+
+
+def _launch_title(result: ProblemResult) -> str:
+    """`launch (block_n, score_form)`: the fields whose values stand in the column, next to stages and warps."""
+    fields = ", ".join(result.family.launch)
+    return f"launch ({fields})" if fields else "launch"
+
+
+def _launch_values(judgement: Judgement) -> str:
+    values = [f"{_SHORT_LAUNCH.get(name, '')}{spell(value)}" for name, value in judgement.variant.candidate.launch]
+    return " ".join(values)
 
 
 def _marked(cell: str, near: bool) -> str | Text:
@@ -126,7 +153,8 @@ def _marked(cell: str, near: bool) -> str | Text:
 def _evidence(chosen: Judgement | None) -> str:
     if chosen is None:
         return "-"
-    return "static" if chosen.static_evidence == "pass" else f"static, {chosen.static_evidence}"
+    level = list(chosen.evidence)[-1]
+    return level if chosen.static_evidence == "pass" else f"{level}, static {chosen.static_evidence}"
 
 
 def _constant_axes(problems: list[Problem]) -> list[str]:
@@ -159,19 +187,45 @@ def _cell(judgement: Judgement | None, names: tuple[str, ...]) -> str:
 
 
 def _print_rejected(out: Console, results: list[ProblemResult]) -> None:
-    if not any(result.rejected for result in results):
-        return
-    out.print("\nRejected candidates, and which budget each broke:", style="bold")
-    for result in results:
-        if not result.rejected:
-            continue
-        style = "" if result.qualified else "bold red"
-        out.print(Text(f"{result.problem.family} {result.problem.label}", style))
+    uncompiled = [j for result in results for j in result.rejected if _is_uncompiled(j)]
+    listed = [result for result in results if any(not _is_uncompiled(j) for j in result.rejected)]
+    if listed:
+        out.print("\nRejected candidates, by variant, and which budget each broke:", style="bold")
+    for result in listed:
+        out.print(Text(f"{result.problem.family} {result.problem.label}", "" if result.qualified else "bold red"))
         nearest = None if result.qualified else result.nearest()
         for judgement in result.rejected:
-            mark = "  (nearest)" if judgement is nearest else ""
-            reasons = "; ".join(str(reason) for reason in judgement.reasons)
-            out.print(Text(f"    {_launch(judgement)}: {reasons}{mark}"))
+            if not _is_uncompiled(judgement):
+                mark = "  (nearest)" if judgement is nearest else ""
+                reasons = "; ".join(str(reason) for reason in judgement.reasons)
+                out.print(Text(f"    {judgement.variant.id[:_SHOWN_ID]} {_launch(judgement)}: {reasons}{mark}"))
+    _print_uncompiled(out, uncompiled)
+
+
+def _is_uncompiled(judgement: Judgement) -> bool:
+    return judgement.reasons[0].budget == "compilation"
+
+
+def _print_uncompiled(out: Console, judgements: list[Judgement]) -> None:
+    """What did not compile, each different failure once: one mistake in a template fails every candidate."""
+    by_message: dict[tuple[str | int | None, str], list[Judgement]] = {}
+    for judgement in judgements:
+        reason = judgement.reasons[0]
+        by_message.setdefault((reason.actual, _last_line(reason.detail)), []).append(judgement)
+    if by_message:
+        out.print("\nCandidates that did not compile, each failure once:", style="bold")
+    for (status, last), failed in by_message.items():
+        problems = len({judgement.variant.candidate.problem for judgement in failed})
+        first = failed[0].variant
+        said = f"{status}: {last}\n    {len(failed)} candidates of {problems} problems; the first is {first.id}, "
+        out.print(Text(f"{said}{first.candidate.problem.family} {_launch(failed[0])}", "red"))
+        for line in failed[0].reasons[0].detail.splitlines()[-_SHOWN_LINES:]:
+            out.print(Text(f"        {line}"))
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "no message"
 
 
 def print_near_limits(out: Console, target: TargetFile, results: list[ProblemResult]) -> None:

@@ -12,6 +12,7 @@ from .errors import (
     NoMatchError,
     ObjectError,
     UnknownFamilyError,
+    UnknownFieldError,
     UnknownRowError,
 )
 from .kernels import Kernels, load
@@ -24,6 +25,7 @@ __all__ = [
     "NoMatchError",
     "ObjectError",
     "UnknownFamilyError",
+    "UnknownFieldError",
     "UnknownRowError",
     "load",
 ]

@@ -25,8 +25,26 @@ class UnknownRowError(AssayRuntimeError):
     """`force_row` or `forbid_rows` names a row that the bundle does not have."""
 
 
+class UnknownFieldError(AssayRuntimeError):
+    """The request has a field that is a condition of no row of the family: a misspelt one would go unnoticed.
+
+    `.unknown` and `.known` are the names, sorted.
+    """
+
+    def __init__(self, message: str, unknown: tuple[str, ...], known: tuple[str, ...]):
+        super().__init__(message, unknown, known)
+        self.unknown = unknown
+        self.known = known
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class NoMatchError(AssayRuntimeError):
-    """No row serves the request. `.verdicts` holds every row of the family, nearest first; `str` lists them all."""
+    """No row serves the request. `.verdicts` holds every row of the family, nearest first; `str` lists them all.
+
+    Where the caller forced a row, `str` lists that one alone.
+    """
 
     def __init__(self, no_match: NoMatch):
         super().__init__(no_match)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -11,8 +11,18 @@ from typing import Any
 from assay.bundle.devices import ArchitectureMismatch, Device, matching_targets, pair_names
 from assay.bundle.faults import BundleError, Fault, did_you_mean
 from assay.bundle.reader import Bundle, UnknownName
-from assay.bundle.records import Row, TargetRecord
-from assay.bundle.table import NoMatch, OrderedRows, Selection, UnknownRow, Verdict, explain, select
+from assay.bundle.records import Row, TargetRecord, VariantRecord
+from assay.bundle.table import (
+    NoMatch,
+    OrderedRows,
+    Selection,
+    UnknownRow,
+    Verdict,
+    explain,
+    known_fields,
+    select,
+    unknown_fields,
+)
 
 from .errors import (
     ArchitectureError,
@@ -21,6 +31,7 @@ from .errors import (
     NoMatchError,
     ObjectError,
     UnknownFamilyError,
+    UnknownFieldError,
     UnknownRowError,
 )
 
@@ -49,16 +60,17 @@ class Kernels:
     """The kernels of one bundle for one architecture. Made by `load`; safe to use from several threads.
 
     A request is the call's own facts as keywords: `head_dim=128, gqa=8, kv_format="bf16"`. Typing is strict ('128' is
-    not 128, True is not 1). `force_row` considers one row alone, whose conditions must hold all the same; `forbid_rows`
-    leaves rows out.
-    Every method raises AssayRuntimeError: UnknownFamilyError, UnknownRowError, NoMatchError, ObjectError, or the root
-    where the table itself is damaged or the bundle closed.
+    not 128, True is not 1), and `fields` says which facts there are: a row that needs one that is left out is passed
+    over. `force_row` considers one row alone, whose conditions must hold all the same; `forbid_rows` leaves rows out.
+    Every method raises AssayRuntimeError: UnknownFamilyError, UnknownFieldError, UnknownRowError, NoMatchError,
+    ObjectError, or the root where the table itself is damaged or the bundle closed.
     """
 
     def __init__(self, bundle: Bundle, targets: tuple[TargetRecord, ...]):
         self._bundle = bundle
         self.targets = targets
         self._rows: dict[str, OrderedRows] = {}
+        self._fields: dict[str, frozenset[str]] = {}
         self._verified: set[str] = set()
 
     @property
@@ -70,12 +82,30 @@ class Kernels:
         """The families that have rows, sorted."""
         return self._bundle.families()
 
+    def fields(self, family: str) -> tuple[str, ...]:
+        """The request fields that rows of the family ask for, those of all the bundle's targets, sorted."""
+        with _translated():
+            return tuple(sorted(self._known_fields(family)))
+
+    def variant(self, row_id: str) -> VariantRecord:
+        """What was built for the row of that id: its problem, resources and rendered source."""
+        with _translated(UnknownRowError):
+            return self._bundle.variant(row_id)
+
+    def code(self, row: Row) -> bytes:
+        """The row's code object, read and hashed anew at each call. Raises ObjectError where it is damaged."""
+        try:
+            return self._bundle.object_bytes(row.object)
+        except BundleError as error:
+            raise ObjectError(f"row {row.family}/{row.id} ({row.target}), kernel {row.symbol}: {error}") from error
+
     def select(
         self, family: str, /, *, force_row: str | None = None, forbid_rows: Collection[str] = (), **request: Any
     ) -> Selection:
         """The row that serves the request. Reads the family's table and nothing else."""
         with _translated():
             rows = self._family(family)
+            self._check_fields(family, request)
             self._check_forbidden(forbid_rows)
             return select(rows, request, force=force_row, forbid=forbid_rows)
 
@@ -85,6 +115,7 @@ class Kernels:
         """A verdict on every row of the family, in the order in which they are tried."""
         with _translated():
             rows = self._family(family)
+            self._check_fields(family, request)
             self._check_forbidden(forbid_rows)
             return explain(rows, request, force=force_row, forbid=forbid_rows)
 
@@ -101,11 +132,16 @@ class Kernels:
     ) -> bool:
         """Whether `require` would succeed. A damaged code object is logged as an error besides.
 
-        Raises AssayRuntimeError where there is no telling: a damaged table, a closed bundle, an unknown row id.
+        A family that the bundle has for other devices only is a no. Raises AssayRuntimeError where there is no telling:
+        a damaged table, a closed bundle, a family, field or row id that the bundle does not know.
         """
         try:
             self.require(family, force_row=force_row, forbid_rows=forbid_rows, **request)
-        except (UnknownFamilyError, NoMatchError):
+        except NoMatchError:
+            return False
+        except UnknownFamilyError:
+            if family not in self.families():
+                raise
             return False
         except ObjectError as error:
             import logging  # Rarely needed, and it would be a third of what importing this package costs.
@@ -137,6 +173,25 @@ class Kernels:
             self._rows.setdefault(family, rows)
         return self._rows[family]
 
+    def _known_fields(self, family: str) -> frozenset[str]:
+        # Of all targets: an engine makes the same request on every device, and a target may lack the rows that ask.
+        if family not in self._fields:
+            self._fields.setdefault(family, known_fields(self._bundle.rows(family)))
+        return self._fields[family]
+
+    def _check_fields(self, family: str, request: Mapping[str, Any]) -> None:
+        """A misspelt fact that silently counts as left out would pass the fast rows over."""
+        known = self._known_fields(family)
+        if request.keys() <= known:
+            return
+        unknown = unknown_fields(self._bundle.rows(family), request)
+        fields = tuple(sorted(known))
+        said = [
+            str(Fault(f"{name!r} is a condition of no row of {family}", "", ", ".join(fields), hint))
+            for name, hint in sorted(unknown.items())
+        ]
+        raise UnknownFieldError("\n".join(said), tuple(sorted(unknown)), fields)
+
     def _check_forbidden(self, forbid_rows: Collection[str]) -> None:
         """A misspelt kill switch that silently does nothing would leave the bad kernel running."""
         forbidden = (forbid_rows,) if isinstance(forbid_rows, str) else forbid_rows
@@ -149,13 +204,9 @@ class Kernels:
             )
 
     def _verify(self, row: Row) -> None:
-        if row.object in self._verified:
-            return
-        try:
-            self._bundle.object_bytes(row.object)
-        except BundleError as error:
-            raise ObjectError(f"row {row.family}/{row.id} ({row.target}), kernel {row.symbol}: {error}") from error
-        self._verified.add(row.object)
+        if row.object not in self._verified:
+            self.code(row)
+            self._verified.add(row.object)
 
 
 def _targets(bundle: Bundle, device: Device | None) -> tuple[TargetRecord, ...]:
@@ -171,7 +222,7 @@ def _targets(bundle: Bundle, device: Device | None) -> tuple[TargetRecord, ...]:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translated(unknown_name: type[AssayRuntimeError] = UnknownFamilyError) -> Iterator[None]:
     """The bundle's errors as this package's own."""
     try:
         yield
@@ -180,6 +231,6 @@ def _translated() -> Iterator[None]:
     except UnknownRow as error:
         raise UnknownRowError(str(error)) from error
     except UnknownName as error:
-        raise UnknownFamilyError(str(error)) from error
+        raise unknown_name(str(error)) from error
     except BundleError as error:
         raise AssayRuntimeError(str(error)) from error

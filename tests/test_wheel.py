@@ -68,5 +68,5 @@ def test_the_command_without_its_packages_says_how_to_get_them(wheel, tmp_path):
     command = [sys.executable, "-I", "-S", "-c", code, str(tmp_path), "plan"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 3
-    assert "pip install 'assay[build]'" in done.stderr
+    assert "pip install '.[build]'" in done.stderr
     assert "Traceback" not in done.stderr

@@ -17,9 +17,9 @@ from .options import json_option
 @json_option
 def inspect_command(file: Path, as_json: bool) -> int:
     """Resources of any HSACO, CUBIN or bundle, whoever made it."""
-    document = inspection.inspect_file(file)
+    inspected = inspection.inspect_file(file)
     if as_json:
-        click.echo(json.dumps(document, ensure_ascii=False))
+        click.echo(json.dumps(inspected.document, ensure_ascii=False))
     else:
-        inspection.print_document(terminal.console(), document)
+        inspection.print_inspected(terminal.console(), inspected)
     return 0

@@ -17,6 +17,7 @@ from assay.qualify.run import RunOptions, RunResult, qualify
 from .options import NO_EVIDENCE, json_option, only_option, profile_option, report_option, specs_option
 
 EVIDENCE_LEVELS = ("static", "interpreted", "emulated", "retargeted", "device")
+PRODUCED_HERE = ("static", "emulated")
 
 
 @click.command("qualify")
@@ -60,10 +61,8 @@ def qualify_command(
     loaded = load_specs(specs)
     default_evidence = loaded.target(target).evidence  # an unknown target is bad input, whatever evidence is asked for
     level = evidence or default_evidence
-    if level != "static":
-        message = (
-            f"evidence {level!r} cannot be produced here: this build of assay reads binaries (static) and runs none"
-        )
+    if level not in PRODUCED_HERE:
+        message = f"evidence {level!r} cannot be produced here; this command produces {' and '.join(PRODUCED_HERE)}"
         terminal.console(error=True).print(message, style="red")
         return NO_EVIDENCE
     if check and update_lock:
@@ -80,6 +79,7 @@ def qualify_command(
         update_lock=update_lock,
         check=check,
         reports=reports,
+        evidence=level,
     )
     with terminal.Progress(f"{target} {profile}") as progress:
         result = qualify(loaded, options, progress.start)
@@ -99,8 +99,19 @@ def _print_run(out: Any, target: Any, options: RunOptions, run: RunResult) -> No
         out.print(message, style="bold red" if run.status else "", markup=False)
     for path in run.written:
         out.print(f"wrote {path}", markup=False)
-    qualified = sum(result.qualified for result in run.results)
-    said = f"{qualified} of {len(run.results)} problems have a qualified variant (evidence: static)"
+    out.print(_summary(options, run), style="bold green" if run.status == 0 else "bold red", markup=False)
+
+
+def _summary(options: RunOptions, run: RunResult) -> str:
+    """The last line: verdict, how much of what, on which evidence, by which waivers."""
+    qualified = [result.chosen for result in run.results if result.chosen]
+    part = " (a part: --only)" if options.only else ""
+    said = f"{len(qualified)} of {len(run.results)} problems have a qualified variant, evidence {options.evidence}"
+    waivers = sorted({item.waiver.name for chosen in qualified for item in chosen.waived})
+    if waivers:
+        by_waiver = sum(bool(chosen.waived) for chosen in qualified)
+        said += f", {by_waiver} by waiver ({', '.join(waivers)})"
+    if run.complaints:
+        said += f", but {run.complaints[0]}"
     identity = f"; bundle {run.identity[:16]}" if run.identity else ""
-    style = "bold green" if run.status == 0 else "bold red"
-    out.print(f"{options.target} {options.profile}: {run.verdict}: {said}{identity}", style=style)
+    return f"{options.target} {options.profile}{part}: {run.verdict}: {said}{identity}"

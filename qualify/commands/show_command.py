@@ -12,7 +12,6 @@ from assay.codegen.builder import DEFAULT_TIME_LIMIT
 from assay.codegen.specs import load_specs
 from assay.codegen.toolchain import find_toolchain
 from assay.qualify import showing, terminal
-from assay.qualify.finding import find_variant
 
 from .options import json_option, specs_option
 
@@ -25,9 +24,7 @@ from .options import json_option, specs_option
     "--what",
     type=click.Choice(showing.WHAT),
     multiple=True,
-    default=("all",),
-    show_default=True,
-    help="Section to print; may be given more than once.",
+    help="Section to print; may be given more than once.  [default: variant with its verdict, resources, source]",
 )
 @click.option("--line-info", is_flag=True, help="Show the ISA with the source line of each instruction.")
 @specs_option
@@ -41,11 +38,11 @@ def show_command(
     specs: Path,
     as_json: bool,
 ) -> int:
-    """One variant, by its id or the beginning of it: source, IR, ISA, resources and verdict; compiled anew."""
+    """One variant, by its id or the beginning of it: verdict, resources and source, and IR and ISA; compiled anew."""
     loaded = load_specs(specs)
     toolchain = find_toolchain()
     profiles = [profile] if profile else sorted(loaded.profiles, key=lambda name: (name != "core", name))
-    found = find_variant(loaded, id, targets or tuple(loaded.targets), profiles)
+    found = showing.find(loaded, id, targets or tuple(loaded.targets), profiles)
     shown = showing.show_variant(found, loaded.waivers, time_limit=DEFAULT_TIME_LIMIT, line_info=line_info)
     if shown.same_code is False:
         said = "warning: the build with line tables has other machine code than the one that ships; lines are a guide"

@@ -1,15 +1,17 @@
 """JUnit XML: one test case a problem, a suite a family, and a suite of its own for the lock.
 
-The dialect is the one that CI systems share (Jenkins' junit-10.xsd, GitLab, `mikepenz/action-junit-report`): counts and
-`time` on every suite, `classname`, `name` and `time` on every case, and nothing beyond.  Problems that no candidate
-qualifies for are failures, as are differences to the lock and complaints about waivers: whatever makes the exit status
-other than 0 fails a case.  There are no skips and no errors.
+The dialect is the one that CI systems share (Jenkins' junit-10.xsd, GitLab, `mikepenz/action-junit-report`): counts on
+every suite, `classname` and `name` on every case, `time` where something was compiled, and nothing beyond.  `time` is
+the seconds that this run spent in the compiler: what came from the cache took none, and has no `time`.  Problems that no
+candidate qualifies for are failures, as are differences to the lock and complaints about waivers: whatever makes the
+exit status other than 0 fails a case.  There are no skips and no errors.
 """
 
 from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from assay.qualify.gates import Judgement
@@ -24,10 +26,13 @@ _NOT_XML = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """One test case.  seconds: spent in the compiler.  failure: kind, short message and full text."""
+    """One test case.  seconds: spent in the compiler by this run, None where nothing was compiled.
+
+    failure: kind, short message and full text.
+    """
 
     name: str
-    seconds: float = 0.0
+    seconds: float | None = None
     failure: tuple[str, str, str] | None = None
 
 
@@ -54,12 +59,22 @@ def _count(element: ET.Element, name: str, cases: list[_Case]) -> None:
     element.set("tests", str(len(cases)))
     element.set("failures", str(sum(case.failure is not None for case in cases)))
     element.set("errors", "0")
-    element.set("time", f"{sum(case.seconds for case in cases):.3f}")
+    _time(element, _total(case.seconds for case in cases))
+
+
+def _total(seconds: Iterable[float | None]) -> float | None:
+    known = [value for value in seconds if value is not None]
+    return sum(known) if known else None
+
+
+def _time(element: ET.Element, seconds: float | None) -> None:
+    if seconds is not None:
+        element.set("time", f"{seconds:.3f}")
 
 
 def _add_case(suite: ET.Element, class_name: str, case: _Case) -> None:
-    attributes = {"classname": clean(class_name), "name": clean(case.name), "time": f"{case.seconds:.3f}"}
-    element = ET.SubElement(suite, "testcase", attributes)
+    element = ET.SubElement(suite, "testcase", {"classname": clean(class_name), "name": clean(case.name)})
+    _time(element, case.seconds)
     if case.failure is not None:
         kind, message, text = case.failure
         failure = ET.SubElement(element, "failure", {"type": clean(kind), "message": clean(message)})
@@ -75,7 +90,7 @@ def _problem_cases(run: RunRecord) -> dict[str, list[_Case]]:
     families: dict[str, list[_Case]] = {}
     for result in run.results:
         tried = (*result.rejected, *([result.chosen] if result.chosen else []))
-        seconds = sum(judgement.outcome.seconds for judgement in tried)
+        seconds = _total(None if item.outcome.cached else item.outcome.seconds for item in tried)
         failure = None if result.qualified else _failure(result)
         families.setdefault(result.problem.family, []).append(_Case(result.problem.label, seconds, failure))
     return families

@@ -18,23 +18,24 @@ from .record import RunRecord, change_details, reasons_of
 _OPEN_ROWS = 10
 _ALL_ROWS = 100
 _LONGEST_CELL = 600
-# All that Markdown, or GitHub's extensions to it, could read as markup.  A numeric entity is never markup, neither in a
-# table's cells, where a backslash would not be enough, nor anywhere else.  `_` inside a word is none either.
-_MARKUP = re.compile(r"""[\\`*\[\]|<>&~@#$!"'{}^]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])|:(?=//)|(?<=[wW]{3})\.""")
+_FAILED = ("problem", "nearest candidate", "broke", "variant")
+# What would break a table's cell or be read as HTML, code or a link.  A numeric entity is never markup, neither in a
+# cell, where a backslash would not be enough, nor anywhere else.  All else stays readable in the file itself.
+_MARKUP = re.compile(r"[\\`|<]|&(?=#?\w+;)|\](?=[(\[:])")
 
 
 def render(run: RunRecord) -> str:
     """report.md."""
     parts = [f"## assay {text(run.name)}: {text(run.said)}", text(run.counts) + "."]
     parts += [text(message) for message in (*run.messages, *(f"warning: {item}" for item in run.warnings))]
-    parts += _section("Problems without a qualified candidate", ("problem", "nearest candidate", "broke"), _failed(run))
+    parts += _section("Problems without a qualified candidate", _FAILED, _failed(run))
     parts += _section("Changes to the lock", ("kind", "problem", "before → now"), _changes(run.changes))
     parts += _near(run)
     return "\n\n".join(parts) + "\n"
 
 
 def text(value: str) -> str:
-    """`value` as Markdown that shows exactly its characters, on one line."""
+    """`value` as Markdown, on one line that ends no cell, and opens no tag, code or link."""
     line = " ".join(value.split())
     cut = line if len(line) <= _LONGEST_CELL else line[:_LONGEST_CELL] + " …"
     return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", cut)
@@ -63,12 +64,14 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _failed(run: RunRecord) -> list[tuple[str, str, str]]:
+def _failed(run: RunRecord) -> list[tuple[str, ...]]:
     rows = []
     for result in run.failed:
-        nearest = result.nearest()
-        launch, broke = (nearest.variant.candidate.label, reasons_of(nearest)) if nearest else ("none applies", "")
-        rows.append((key_of(result), launch, broke))
+        if (nearest := result.nearest()) is None:
+            rows.append((key_of(result), "none applies", "", ""))
+        else:
+            variant = nearest.variant
+            rows.append((key_of(result), variant.candidate.label, reasons_of(nearest), variant.id))
     return rows
 
 
@@ -82,8 +85,11 @@ def _changes(changes: Iterable[LockChange]) -> list[tuple[str, str, str]]:
 def _near(run: RunRecord) -> list[str]:
     if not run.near:
         return []
-    rows = [(key_of(result), "; ".join(map(str, limits))) for result, limits in run.near]
-    table = _table(("problem", "near"), rows[:_ALL_ROWS])
+    rows = [
+        (key_of(result), "; ".join(map(str, limits)), result.chosen.variant.id if result.chosen else "")
+        for result, limits in run.near
+    ]
+    table = _table(("problem", "near", "variant"), rows[:_ALL_ROWS])
     left = f"\n\n… and {len(rows) - _ALL_ROWS} more in report.json." if len(rows) > _ALL_ROWS else ""
     line = text(summary(limits for _, limits in run.near))
     return ["### Near a limit", f"{line}.", _details("which", table + left)]

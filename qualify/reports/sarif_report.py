@@ -1,7 +1,8 @@
 """SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/): findings at the line of the spec that one would edit.
 
 error   a problem that no candidate qualifies for, at the nearest candidate's launch; rule `budget/<what it broke>`
-error   a lock difference that is worse, gone or changed; rule `lock/<kind>`
+error   a lock difference that is worse or gone; rule `lock/<kind>`
+warning a lock difference that is neither better nor worse; rule `lock/changed`
 note    a chosen variant with less than 5 % left to a limit; rule `near/<resource>`
 
 Why the run failed as a whole (no lock, another compiler build) is a notification of the invocation: it has no line.
@@ -28,6 +29,8 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 # Enough for a compiler's first complaint; the whole of it is in report.json and junit.xml.
 _LONGEST_MESSAGE = 2000
 _REPORTED_CHANGES = frozenset({"worse", "gone", "changed"})
+# Rules whose level is not that of their kind.
+_LEVELS = {"lock/changed": "warning"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,11 @@ class _Finding:
 
     @property
     def level(self) -> str:
-        return _RULES[self.rule.partition("/")[0]].level
+        return _level(self.rule)
+
+
+def _level(rule: str) -> str:
+    return _LEVELS.get(rule) or _RULES[rule.partition("/")[0]].level
 
 
 def render(run: RunRecord) -> str:
@@ -106,7 +113,7 @@ def _rule(rule: str) -> dict[str, Any]:
         "shortDescription": {"text": said.short.format(subject)},
         "fullDescription": {"text": said.full.format(subject)},
         "help": {"text": said.full.format(subject)},
-        "defaultConfiguration": {"level": said.level},
+        "defaultConfiguration": {"level": _level(rule)},
         "properties": {"tags": ["gpu", kind]},
     }
 

@@ -14,9 +14,10 @@ from assay.bundle import Condition
         ("eq", "bf16", ["bf16"], ["BF16", b"bf16", None]),
         ("one_of", (4, 8), [4, 8], [6, "4", 4.0]),
         ("one_of", (1,), [1], [True]),
-        ("multiple_of", 16, [0, 16, 32, -16], [8, 16.0, "16", True, None]),
+        ("multiple_of", 16, [16, 32, 2**40], [0, -16, 8, 16.0, "16", True, None]),
         ("at_least", 1, [1, 2**40], [0, True, 1.5, "2"]),
-        ("at_most", 2**31 - 1, [2**31 - 1, -1], [2**31, False, "1"]),
+        ("at_most", 2**31 - 1, [2**31 - 1, 0], [2**31, -1, False, "1"]),
+        ("at_least", -5, [0, 3], [-1, -5]),
     ],
 )
 def test_each_operator_admits_exactly_its_values_of_exactly_its_type(op, value, good, bad):

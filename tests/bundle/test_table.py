@@ -40,19 +40,66 @@ def test_no_match_lists_every_row_nearest_first_with_its_first_failed_condition(
     with pytest.raises(NoMatch) as caught:
         select(rows, {"head_dim": 96, "gqa": 4, "q_aling": 16})
     assert str(caught.value).splitlines() == [
-        "copy: none of 3 rows serves head_dim=96, gqa=4, q_aling=16; nearest first:",
+        "copy: none of 3 rows serves head_dim=96, gqa=4, q_aling=16",
+        "  the bundle covers head_dim: 128, 256",
+        "  no row asks for q_aling; did you mean q_align?",
+        "  nearest first:",
         "  generic (gfx1201): 1 of 2 conditions failed: head_dim: requested 96, required 128",
         "  wide (gfx1201): 2 of 2 conditions failed: head_dim: requested 96, required 256",
         "  aligned (gfx1201): 2 of 3 conditions failed: head_dim: requested 96, required 128",
-        "  the bundle covers head_dim: 128, 256",
-        "  no row asks for q_aling; did you mean q_align?",
     ]
     assert [verdict.row.id for verdict in caught.value.verdicts] == ["generic", "wide", "aligned"]
     assert len(caught.value.faults) == 3
 
 
+def test_no_match_among_many_rows_tells_most_of_the_nearest_8_and_one_short_line_of_each_other(factory):
+    rows = [factory.make_row(f"r{i:02}", [("head_dim", "eq", i), ("gqa", "eq", 8)]) for i in range(10)]
+    far = factory.make_row("a-far", [("head_dim", "eq", 1), ("gqa", "eq", 4)])
+    with pytest.raises(NoMatch) as caught:
+        select([far, *rows], {"head_dim": 64, "gqa": 8})
+    lines = str(caught.value).splitlines()
+    assert lines[:3] == [
+        "copy: none of 11 rows serves head_dim=64, gqa=8",
+        "  the bundle covers head_dim: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9",
+        "  nearest first:",
+    ]
+    assert [line.split()[0] for line in lines[3:11]] == [f"r{i:02}" for i in range(8)]
+    assert lines[11:] == [
+        "  … and 3 more by their first failed condition (explain() lists them in full):",
+        "  r08: head_dim: requested 64, required 8",
+        "  r09: head_dim: requested 64, required 9",
+        "  a-far: head_dim: requested 64, required 1",
+    ]
+    assert len(caught.value.verdicts) == 11
+
+
+def test_no_match_of_a_forced_row_says_all_of_that_row_and_nothing_of_the_others(rows):
+    with pytest.raises(NoMatch) as caught:
+        select(rows, FULL, force="wide")
+    assert str(caught.value).splitlines() == [
+        "copy: the forced row does not serve head_dim=128, gqa=4, q_align=16:",
+        "  wide (gfx1201): 2 of 2 conditions failed: head_dim: requested 128, required 256",
+        "  kv_bytes: not given, required at most 2147483647",
+    ]
+    assert len(caught.value.verdicts) == 3
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+@pytest.mark.parametrize(("field", "value", "least"), [("q_align", 0, 1), ("q_align", -16, 1), ("kv_bytes", -5, 0)])
+def test_a_value_that_no_call_can_have_is_served_by_no_row_not_even_one_that_does_not_ask(rows, field, value, least):
+    request = FULL | {field: value}
+    with pytest.raises(NoMatch) as caught:
+        select(rows, request)
+    assert str(caught.value).splitlines()[1] == f"  {field}={value}: must be at least {least}"
+    assert not any(verdict.holds for verdict in explain(rows, request))
+
+
+def test_a_size_of_nothing_is_possible(rows):
+    assert select(rows, {"head_dim": 256, "kv_bytes": 0}).row.id == "wide"
+
+
 def test_a_missing_field_is_reported_as_not_given(rows):
-    with pytest.raises(NoMatch, match="gqa: requested not given, required one of 4, 8"):
+    with pytest.raises(NoMatch, match="gqa: not given, required one of 4, 8"):
         select(rows, {"head_dim": 128})
 
 

@@ -181,7 +181,7 @@ def test_a_worker_that_dies_is_one_crashed_candidate_and_the_others_go_on(tmp_pa
     with fresh_builder(tmp_path) as builder:
         futures = [builder.submit(doing(request, statement)) for statement in KILLED]
         good = builder.submit(request)
-        scratch = Path(builder._scratch.name)
+        scratch = Path(builder.workers._scratch.name)
         outcomes = [future.result() for future in futures]
         assert good.result().status == "compiled"
     assert [outcome.status for outcome in outcomes] == ["crashed"] * 3
@@ -203,7 +203,7 @@ def test_a_kernel_that_hangs_is_stopped_at_the_time_limit(tmp_path, plain):
 
 def test_an_outcome_that_cannot_be_kept_is_an_error_and_no_hang(tmp_path, plain, monkeypatch):
     with fresh_builder(tmp_path) as builder:
-        monkeypatch.setattr(builder._cache, "_path", lambda _: tmp_path / "outcomes")
+        monkeypatch.setattr(builder._cache._store, "_path", lambda _: tmp_path / "outcomes")
         monkeypatch.setattr(builder._cache, "get", lambda _: None)
         with pytest.raises(CacheError):
             builder.submit(doing(plain["gfx1201"], "raise RuntimeError")).result(timeout=60)

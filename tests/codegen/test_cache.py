@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from assay.codegen import cache as cache_module
+from assay.codegen import store as store_module
 from assay.codegen.cache import CacheError, CompileCache, cache_key, default_cache_directory
 from assay.codegen.records import CompileRequest, Outcome, canonical_json
 from assay.codegen.toolchain import Toolchain
@@ -108,7 +109,7 @@ def cache(tmp_path):
 
 
 def entry(cache, key=KEY):
-    return cache._path(key)
+    return cache._store._path(key)
 
 
 def test_what_was_kept_comes_back_whole_and_is_marked_as_cached(cache):
@@ -131,7 +132,7 @@ def test_a_failure_of_the_compiler_reads_the_same_warm(cache, status):
 def test_what_may_be_the_machines_fault_is_not_kept(cache, status):
     cache.put(KEY, Outcome(status, messages="killed"))
     assert cache.get(KEY) is None
-    assert not list(cache._directory.rglob("*.outcome"))
+    assert not list(cache._store._directory.rglob("*.outcome"))
 
 
 def test_no_damaged_entry_is_trusted(cache):
@@ -182,14 +183,14 @@ def test_an_entry_that_cannot_be_written_leaves_the_old_one_and_nothing_beside_i
         if step == "replace":
             patch.setattr(os, "replace", full)
         else:
-            original = cache_module.tempfile.NamedTemporaryFile
+            original = store_module.tempfile.NamedTemporaryFile
 
             def broken(*arguments, **options):
                 file = original(*arguments, **options)
                 file.write = full
                 return file
 
-            patch.setattr(cache_module.tempfile, "NamedTemporaryFile", broken)
+            patch.setattr(store_module.tempfile, "NamedTemporaryFile", broken)
         with pytest.raises(CacheError, match=r"No space left on device.*ASSAY_CACHE_DIR"):
             cache.put(KEY, dataclasses.replace(OUTCOME, code=b"new"))
     assert cache.get(KEY) == OUTCOME

@@ -67,6 +67,7 @@ def test_a_profile_narrows_and_only_narrows_further():
         ),
         ({"width": ("65",)}, "--only width=65: no such value; allowed: 64, 96"),
         ({"family": ("scal",)}, "--only family=scal: no such value; allowed: scale; did you mean scale?"),
+        ({"alignment": ("8",)}, "--only alignment=8: no such value; allowed: 4, 16"),
     ],
 )
 def test_only_names_what_exists(only, expected):

@@ -60,11 +60,16 @@ WRONG = {
         "40:9: no unroll; allowed: all of num_stages, num_warps, unroll",
         "",
     ),
-    "launch without warps": (LAST, "{unroll: 2, num_stages: 1}", "40:9: no key 'num_warps'", ""),
+    "launch without warps": (
+        LAST,
+        "{unroll: 2, num_stages: 1}",
+        "40:9: missing key 'num_warps'; allowed: 1, 2, 4, 8, 16, 32",
+        "",
+    ),
     "launch value outside": (
         "unroll: 2, num",
         "unroll: 3, num",
-        "40:18: 3, which this name never is; allowed: 1, 2",
+        "40:18: unroll is never 3; allowed: 1, 2",
         "",
     ),
     "launch with a stranger": (
@@ -112,13 +117,13 @@ WRONG = {
     "value outside its domain": (
         "{alignment: 4,",
         "{alignment: 8,",
-        "16:23: 8, which this name never is; allowed: 16, 4",
+        "16:23: alignment is never 8; allowed: 4, 16",
         "",
     ),
     "value of another type": (
         "{alignment: 4,",
         "{alignment: '4',",
-        "16:23: '4', which this name never is; allowed: 16, 4; '4' is str, 4 is int",
+        "16:23: alignment is never '4'; allowed: 4, 16; '4' is str, 4 is int",
         "",
     ),
     "empty list": ("{alignment: 4,", "{alignment: [],", "16:23: an empty list, which nothing satisfies", ""),
@@ -126,7 +131,7 @@ WRONG = {
     "unknown backend": (
         "target.backend: cuda",
         "target.backend: cudda",
-        "16:42: cudda, which this name never is; allowed: hip, cuda",
+        "16:42: target.backend is never cudda; allowed: hip, cuda",
         "did you mean cuda?",
     ),
     "no template": (
@@ -202,7 +207,7 @@ WRONG = {
     "axis value of no type": (
         "values: [64, 96]",
         "values: [64, null]",
-        "9:24: None; allowed: true, false, an integer or a word",
+        "9:24: values: None; allowed: true, false, an integer or a word",
         "",
     ),
     "axis values of two types": (
@@ -214,10 +219,10 @@ WRONG = {
     "axis value that a lock cannot hold": (
         "values: [f32, f16]",
         "values: [f32, f16, 'a | b']",
-        "8:32: 'a | b'; allowed: true, false, an integer or a word",
+        "8:32: values: 'a | b'; allowed: true, false, an integer or a word",
         "",
     ),
-    "axis without values": ("values: [64, 96]", "values: []", "9:19: values: []; allowed: ", ""),
+    "axis without values": ("values: [64, 96]", "values: []", "9:19: values: []; allowed: at least 1 item", ""),
     "grid of a stranger": (
         "grid: [[rows]]",
         "grid: [[row]]",
@@ -260,8 +265,36 @@ WRONG = {
         "43:12: x_dtype: at_least; allowed: equal, as the axis is no integer",
         "",
     ),
-    "integer as tolerance": ("absolute: 0.0", "absolute: '0'", "52:13: absolute: '0'; allowed: a valid number", ""),
-    "name that is none": ("kernel: scale_rows", "kernel: scale-rows", "5:9: kernel: 'scale-rows'", ""),
+    "integer as tolerance": ("absolute: 0.0", "absolute: '0'", "52:13: absolute: '0'; allowed: a number", ""),
+    "name that is none": (
+        "kernel: scale_rows",
+        "kernel: scale-rows",
+        "5:9: kernel: 'scale-rows'; allowed: a name: a letter",
+        "",
+    ),
+    "missing schema": ("schema: assay.family/1", "", "2:1: missing key 'schema'; allowed: assay.family/1", ""),
+    "missing mapping": (
+        "tolerance:\n  absolute: 0.0\n  relative: 0.0\n  against: float64 product\n",
+        "",
+        "1:1: missing key 'tolerance'; allowed: a mapping with absolute, relative, against",
+        "",
+    ),
+    "missing name": ("kernel: scale_rows\n", "", "1:1: missing key 'kernel'; allowed: a name", ""),
+    "number for a name": ("dim: rows", "dim: 0", "24:64: dim: 0; allowed: a name", ""),
+    "number in a list of names": ("grid: [[rows]]", "grid: [[rows, 1]]", "31:15: grid: 1; allowed: a name", ""),
+    "key that is no name": ("BLOCK: {next", "B-LOCK: {next", "28:3: key 'B-LOCK'; allowed: a name", ""),
+    "number for a text": (
+        "relative: 0.0\n  against: float64 product",
+        "relative: 0.0\n  against: 1",
+        "54:12: against: 1; allowed: a text",
+        "",
+    ),
+    "text without letters": (
+        "summary: out = factor",
+        "summary: ''\n#",
+        "3:10: summary: ''; allowed: at least 1 character",
+        "",
+    ),
 }
 
 
@@ -294,7 +327,7 @@ def test_all_mistakes_of_all_files_are_reported_at_once_in_file_and_line_order(t
         "toy/families/scale.yaml:40:47: num_warps: 3",
         "toy/families/scale.yaml:44:10: width: 'equals'",
         "toy/profiles/half.yaml:1:9: schema: 'assay.profile/2'",
-        "toy/targets/gfx1201.yaml:10:3: no key 'threads'",
+        "toy/targets/gfx1201.yaml:10:3: missing key 'threads'",
         "toy/targets/gfx1201.yaml:11:3: unknown key 'thread'",
         "toy/targets/sm90.yaml:10:14: 232_448, which YAML readers disagree about",
     ]
@@ -333,7 +366,7 @@ def test_a_dynamic_stack_cannot_be_allowed(toy):
     [
         ("scale: {}\n  scal: {}", "6:3: unknown family 'scal'; allowed: scale; did you mean scale?"),
         ("scale: {widht: [64]}", "5:11: unknown name 'widht'; allowed: alignment, width, x_dtype; did you mean width?"),
-        ("scale: {width: [65]}", "5:19: 65, which this name never is; allowed: 64, 96"),
+        ("scale: {width: [65]}", "5:19: width is never 65; allowed: 64, 96"),
         ("scale: {width: [64, 64]}", "5:23: 64 twice; allowed: each value once"),
         ("scale: {width: []}", "5:18: an empty list, which nothing satisfies; allowed: at least one value"),
         ("scale: {width: 64}", "5:18: width: 64; allowed: a list"),
@@ -342,6 +375,25 @@ def test_a_dynamic_stack_cannot_be_allowed(toy):
 def test_a_profile_names_what_exists(toy, new, expected):
     edit(toy, PROFILE, "scale: {}", new)
     assert faults_of(toy) == [f"toy/{PROFILE}:{expected}"]
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong", "expected"),
+    [
+        ("variant", "1234567890123456", "variant: 1234567890123456; allowed: 16 hexadecimal digits, quoted"),
+        ("variant", "89abcdef", "variant: '89abcdef'; allowed: 16 hexadecimal digits, quoted"),
+        ("expires", "31.1.2027", "expires: '31.1.2027'; allowed: a date such as 2027-01-31"),
+        ("expires", "", "missing key 'expires'; allowed: last day it holds, UTC"),
+    ],
+)
+def test_a_waiver_is_told_how_ids_and_dates_are_written(toy, key, wrong, expected):
+    given = {"name": "w", "target": "sm90", "profile": "core", "variant": "'0123456789abcdef'", "budget": "code_bytes"}
+    given |= {"ceiling": "4", "expires": "2027-01-31", "reason": "r", key: wrong}
+    lines = "\n    ".join(f"{name}: {value}" for name, value in given.items() if value)
+    (toy / "waivers").mkdir()
+    (toy / "waivers/w.yaml").write_text(f"schema: assay.waivers/1\nwaivers:\n  - {lines}\n")
+    (fault,) = faults_of(toy)
+    assert fault.split(": ", 1)[1] == expected
 
 
 def test_a_file_is_called_as_what_it_describes(toy):

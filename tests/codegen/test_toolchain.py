@@ -56,5 +56,5 @@ def test_no_triton_is_refused_with_the_command_that_installs_it(monkeypatch):
         raise importlib.metadata.PackageNotFoundError("triton")
 
     monkeypatch.setattr(toolchain.importlib.metadata, "distribution", missing)
-    with pytest.raises(ToolchainError, match=r"pip install 'assay\[build\]'"):
+    with pytest.raises(ToolchainError, match=r"pip install '\.\[build\]'"):
         find_toolchain()

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from assay.bundle import atomic
-from assay.codegen import cache
+from assay.codegen import store
 from assay.codegen.toolchain import ToolchainError
 from assay.qualify import run
 from tests.specs import FAMILY, TEMPLATE, TOY, copy_toy, edit
@@ -228,7 +228,7 @@ def test_an_outcome_that_cannot_be_kept_is_3(assay, tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cache.tempfile, "NamedTemporaryFile", full)
+    monkeypatch.setattr(store.tempfile, "NamedTemporaryFile", full)
     ran = qualify(assay, tmp_path / "out", "--only", "width=64,alignment=16,x_dtype=f32")
     assert ran.status == 3
     assert "No space left on device" in ran.said

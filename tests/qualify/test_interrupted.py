@@ -65,10 +65,10 @@ def test_a_worker_killed_from_outside_is_a_crashed_candidate_and_the_others_go_o
     assert process.returncode == 1
     text = " ".join((printed + said).split())
     assert "Traceback" not in text
-    assert text.count("compilation: crashed, must be compiled (the compiler process was killed by SIGKILL)") == 2
+    assert "crashed: the compiler process was killed by SIGKILL 2 candidates of 1 problems" in text
     assert "2 of 3 problems have a qualified variant" in text
     after = snapshot(out.out)
-    assert after.pop("gfx1201/report.json") != before.pop("gfx1201/report.json")
+    assert after.pop("gfx1201/report.only.json")
     assert after == before
     assert not list((tmp_path / "cache").rglob(".new-*"))
     assert not list(tmp_path.glob("assay-*")), "what a killed worker left is removed by its builder"

@@ -28,10 +28,10 @@ def test_a_lock_comes_back_as_it_was_written(tmp_path):
     [
         (row(vgpr_count=25), "worse", (("vgpr_count", "24", "25"),)),
         (row(vgpr_count=23), "better", (("vgpr_count", "24", "23"),)),
-        (row(vgpr_count=23, code_bytes=513), "worse", (("vgpr_count", "24", "23"), ("code_bytes", "512", "513"))),
+        (row(vgpr_count=23, code_bytes=513), "changed", (("vgpr_count", "24", "23"), ("code_bytes", "512", "513"))),
         (row(launch="num_warps=8"), "changed", (("launch", "num_warps=4", "num_warps=8"),)),
         (row(launch="num_warps=8", vgpr_count=23), "changed", None),
-        (row(launch="num_warps=8", vgpr_count=25), "worse", None),
+        (row(launch="num_warps=8", vgpr_count=25), "changed", None),
         (row(max_threads=64), "changed", (("max_threads", "absent", "64"),)),
         (row(evidence="static=pass device=pass"), "changed", None),
     ],
@@ -104,3 +104,16 @@ def test_a_lock_cut_off_anywhere_is_refused_or_lacks_whole_rows(tmp_path):
         except LockError:
             continue
         assert found != LOCK or text[length:] == "\n"
+
+
+def test_a_spill_that_rose_is_worse_whatever_else_fell():
+    before = row(vgpr_count=200, scratch_bytes=0)
+    (change,) = compare([before], [row(launch="num_warps=8", vgpr_count=100, scratch_bytes=4)])
+    assert change.kind == "worse"
+
+
+def test_a_run_at_a_lower_level_of_evidence_says_nothing_of_a_higher_one():
+    both = row(evidence="static=pass emulated=pass")
+    assert compare([both], [row(evidence="static=pass")]) == []
+    assert compare([row(evidence="static=pass")], [both])[0].kind == "changed"
+    assert compare([both], [row(evidence="static=pass emulated=fail")])[0].kind == "changed"

@@ -1,14 +1,27 @@
 """inspect, verify and explain on good files, damaged ones and no files: a status and a message, never a traceback."""
 
+import importlib.util
 import json
+from pathlib import Path
 
 import pytest
 
-from assay.bundle import Bundle
+from assay.bundle import Bundle, write_bundle
+from assay.bundle import explain as verdicts
 from assay.objects import find_disassembler
 from tests.specs import MISFITS
 
 TARGETS = ["gfx1201", "sm90"]
+
+
+@pytest.fixture(scope="module")
+def factory():
+    """The bundle tests' factory: test files are imported on their own, so it is loaded by its path."""
+    path = Path(__file__).parents[1] / "bundle" / "factory.py"
+    spec = importlib.util.spec_from_file_location("bundle_factory", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture
@@ -47,7 +60,11 @@ def test_inspect_tells_what_the_file_tells_and_null_for_the_rest(assay, code_obj
         assert (resources["stack_bytes"], resources["vgpr_count"], resources["spill_load_bytes"]) == (0, None, None)
         assert (resources["local_load_count"], resources["local_store_count"]) == (0, 0)
         assert resources["lds_static_bytes"] == 0, "the driver's reserve is not the kernel's"
-    assert "scale_rows" in assay("inspect", code_object(target)).out
+    said = assay("inspect", code_object(target)).out
+    assert "scale_rows" in said
+    assert ", 1 kernel\n" in said
+    assert "known only at launch" in said
+    assert ("vgpr_count" in said, "register_count" in said) == ((True, False) if target == "gfx1201" else (False, True))
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -58,6 +75,11 @@ def test_inspect_of_a_bundle_has_a_kernel_for_each_row_with_the_figures_of_the_b
     recorded = {p["chosen"]["id"]: p["chosen"]["resources"] for p in report["problems"]}
     assert {kernel["variant"]: kernel["resources"] for kernel in document["kernels"]} == recorded
     assert all(kernel["resources"]["lds_total_bytes"] == 0 for kernel in document["kernels"])
+    problems = {p["chosen"]["id"]: p["problem"] for p in report["problems"]}
+    assert {kernel["variant"]: kernel["problem"] for kernel in document["kernels"]} == problems
+    said = assay("inspect", built(target).bundle).out
+    assert f"bundle, {len(recorded)} kernels" in said
+    assert all(sum(id in line for line in said.splitlines()) == 1 for id in recorded)
 
 
 NO_FILES = ["nothing there", "a folder", "empty", "text", "an ELF of this machine", "YAML"]
@@ -190,9 +212,104 @@ def test_explain_chooses_the_preferred_row_and_names_the_one_behind_it(assay, bu
     status, document = explain(assay, built, "x_dtype=f16", "width=96", "alignment=4")
     assert status == 0
     assert [row["preference"] for row in document["rows"] if row["variant"] == document["chosen"]] == [0]
-    said = assay("explain", built("gfx1201").bundle, "scale", "x_dtype=f16", "width=96", "alignment=16").out
-    assert "chosen " in said
-    assert "behind it " in said
+
+
+def test_explain_prints_the_answer_first_then_why_others_come_after_it_then_the_nearest(assay, built):
+    bundle = built("gfx1201").bundle
+    with Bundle.open(bundle) as opened:
+        rows = opened.rows("scale")
+        request = {"x_dtype": "f16", "width": 96, "alignment": 32}
+        first, second = [verdict.row for verdict in verdicts(rows, request) if verdict.holds]
+    ran = assay("explain", bundle, "scale", "x_dtype=f16", "width=96", "alignment=32")
+    lines = ran.out.splitlines()
+    launch = " ".join(f"{name}={value}" for name, value in first.launch.items())
+    assert lines[0] == f"chosen    {first.id} (gfx1201) alignment=16 width=96 x_dtype=f16 | {launch}"
+    assert lines[1] == f"behind it {second.id} (gfx1201): lower preference 0 < 10"
+    assert [line.split()[0] for line in lines[2:]] == ["no"] * 4
+    counts = [line.count("required") for line in lines[2:]]
+    assert counts == sorted(counts)
+    assert ran.said == ""
+
+
+def test_explain_tells_of_the_8_nearest_rows_unless_asked_for_all(assay, tmp_path, factory):
+    rows = [factory.make_row(f"r{i:02}", [("head_dim", "eq", i), ("window", "eq", False)]) for i in range(12)]
+    rows += [factory.make_row("b", [("head_dim", "eq", 3)]), factory.make_row("c", [("gqa", "eq", 8)])]
+    write_bundle(tmp_path / "x.assay", factory.make_contents(rows))
+    request = ("explain", tmp_path / "x.assay", "copy", "head_dim=3", "gqa=8")
+    lines = assay(*request, "window=false").out.splitlines()
+    assert lines[0] == "chosen    r03 (gfx1201) head_dim=128 kv_format=bf16 | BLOCK_N=32 num_stages=2"
+    assert lines[1:3] == [f"behind it {id} (gfx1201): fewer conditions 1 < 2" for id in "bc"]
+    assert lines[3] == "no        r00 (gfx1201): head_dim: requested 3, required 0"
+    assert lines[11:] == ["… 3 others fail 1 condition (--all shows them)"]
+    ran = assay(*request, "window=true")
+    lines = ran.out.splitlines()
+    assert lines[1] == "behind it c (gfx1201): later id c > b"
+    assert lines[2] == "no        r03 (gfx1201): window: requested true, required false"
+    assert lines[10:] == ["… 4 others fail 2 conditions (--all shows them)"]
+    assert len(assay(*request, "window=true", "--all").out.splitlines()) == 14
+    document = assay(*request, "window=true", "--json").document
+    assert len(document["rows"]) == 14
+    assert {row["reason"] for row in document["rows"]} == {
+        "chosen",
+        "later id c > b",
+        "fails 1 of 2 conditions",
+        "fails 2 of 2 conditions",
+    }
+    assert all(row["problem"] == {"head_dim": 128, "kv_format": "bf16"} for row in document["rows"])
+    failed = [item for row in document["rows"] for item in row["failed"] if item["field"] == "window"]
+    assert failed[0] == {"field": "window", "requested": "true", "required": "false"}
+
+
+def test_explain_writes_a_row_on_one_line_however_narrow(assay, built, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "30")
+    ran = assay("explain", built("gfx1201").bundle, "scale", "x_dtype=f16", "width=96", "alignment=32")
+    assert len(ran.out.splitlines()) == 6
+
+
+def test_explain_tells_of_fields_that_no_row_asks_for_and_of_those_left_out(assay, built):
+    ran = assay("explain", built("gfx1201").bundle, "scale", "x_dtype=f16", "width=96", "aligment=16", "reader=generic")
+    assert ran.status == 1
+    for said in (
+        "'aligment' is a condition of no row of scale; did you mean alignment?",
+        "'reader' is a condition of no row of scale",
+        "alignment was not given: 6 rows that need it were passed over",
+    ):
+        assert said in ran.said
+
+
+@pytest.mark.parametrize("value", ["no", "0", "True"])
+def test_what_is_neither_true_nor_false_is_bad_usage_for_a_boolean(assay, tmp_path, factory, value):
+    write_bundle(tmp_path / "x.assay", factory.make_contents(factory.small_rows()))
+    ran = assay("explain", tmp_path / "x.assay", "merge_splits", "splits=1", f"sinks={value}")
+    assert ran.status == 2
+    assert f"sinks={value}: true or false" in ran.said
+
+
+@pytest.mark.parametrize("item", ["q_align=0", "q_align=-16", "kv_bytes=-5"])
+def test_a_size_that_no_call_can_have_is_bad_usage(assay, tmp_path, factory, item):
+    write_bundle(tmp_path / "x.assay", factory.make_contents(factory.small_rows()))
+    ran = assay("explain", tmp_path / "x.assay", "copy", "head_dim=128", "gqa=4", item)
+    assert ran.status == 2
+    assert f"{item}: must be at least" in ran.said
+
+
+def test_rows_of_several_targets_are_not_compared(assay, tmp_path, factory):
+    write_bundle(tmp_path / "x.assay", factory.make_contents(factory.small_rows()))
+    request = ("explain", tmp_path / "x.assay", "copy", "head_dim=128", "gqa=4", "q_align=16", "kv_bytes=5")
+    lines = assay(*request).out.splitlines()
+    assert [line.split(")")[0] for line in lines] == [
+        "chosen    aligned (gfx1201",
+        "chosen    other-chip (sm120",
+        "behind it generic (gfx1201",
+        "no        wide (gfx1201",
+    ]
+    document = assay(*request, "--json").document
+    assert document["chosen"] is None
+    assert document["chosen_by_target"] == {"gfx1201": "aligned", "sm120": "other-chip"}
+    assert assay(*request, "target=sm120", "--json").document["chosen"] == "other-chip"
+    ran = assay(*request, "target=sm12")
+    assert ran.status == 1
+    assert "target=sm12: no row of copy; allowed: gfx1201, sm120; did you mean sm120?" in ran.said
 
 
 def test_explain_says_for_every_row_what_was_requested_and_what_is_required(assay, built):

@@ -64,7 +64,11 @@ def test_one_section_is_the_text_alone_and_several_have_headers(assay, ids):
     id = ids("gfx1201")[0]
     alone = show(assay, id, "--what", "source").out
     assert alone.startswith('"""Rows of')
-    everything = show(assay, id).out
+    usual = show(assay, id).out
+    headers = [line.split()[1] for line in usual.splitlines() if line.startswith("== ")]
+    assert headers == ["variant", "resources", "source"]
+    assert "verdict   qualified (static: pass)" in usual
+    everything = show(assay, id, "--what", "all").out
     headers = [line.split()[1] for line in everything.splitlines() if line.startswith("== ")]
     assert headers == ["variant", *HIP_TEXTS, "resources"]
     assert f"id        {id}" in everything
@@ -85,12 +89,14 @@ def test_an_ambiguous_prefix_lists_every_match(monkeypatch, assay):
     assert ran.said.count("sm90 scale x_dtype=") == 8
 
 
-def test_an_unknown_id_names_the_nearest(assay, ids):
+def test_an_unknown_id_says_how_many_there_are_and_where_they_stand(assay, ids):
     id = ids("gfx1201")[0]
     wrong = id[:-1] + ("0" if id[-1] != "0" else "1")
     ran = show(assay, wrong)
     assert (ran.status, ran.out) == (2, "")
-    assert f"did you mean {id}?" in ran.said
+    assert "no variant among " in ran.said
+    assert "report.json and `assay inspect BUNDLE` list them" in ran.said
+    assert "did you mean" not in ran.said
     assert show(assay, id, "--target", "sm90").status == 2
 
 
@@ -157,7 +163,9 @@ def test_a_candidate_that_does_not_compile_shows_how_far_it_came(assay, tmp_path
     assert document["resources"] is None
     assert document["code_sha256"] is None
     assert list(document["texts"]) == ["source"]
-    assert show(assay, id, specs=specs).status == 0
+    ran = show(assay, id, specs=specs)
+    assert ran.status == 0
+    assert "verdict   rejected" in ran.out
     ran = show(assay, id, "--what", "isa", specs=specs)
     assert (ran.status, ran.out) == (2, "")
     assert "no isa, as its compilation failed (compile error: SystemExit: no kernel)" in ran.said

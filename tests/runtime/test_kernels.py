@@ -1,5 +1,6 @@
 import logging
 import os
+import pickle
 import threading
 
 import pytest
@@ -12,6 +13,7 @@ from assay.runtime import (
     NoMatchError,
     ObjectError,
     UnknownFamilyError,
+    UnknownFieldError,
     UnknownRowError,
     load,
 )
@@ -74,6 +76,37 @@ def test_a_family_without_rows_for_the_device_is_refused_by_name(path):
 def test_an_unknown_family_names_the_nearest(path):
     with load(path, device=DEVICE) as kernels, pytest.raises(UnknownFamilyError, match="did you mean merge_splits"):
         kernels.select("merge_split")
+    with load(path, device=DEVICE) as kernels, pytest.raises(UnknownFamilyError, match="did you mean merge_splits"):
+        kernels.supports("merge_split")
+
+
+@pytest.mark.parametrize("ask", ["select", "explain", "require", "supports"])
+def test_a_field_that_no_row_asks_for_is_refused_with_the_fields_there_are(path, ask):
+    with load(path, device=DEVICE) as kernels, pytest.raises(UnknownFieldError) as caught:
+        getattr(kernels, ask)("copy", head_dim=128, gqa=4, q_aling=16)
+    assert str(caught.value) == (
+        "'q_aling' is a condition of no row of copy: allowed: gqa, head_dim, kv_bytes, q_align; did you mean q_align?"
+    )
+    assert (caught.value.unknown, caught.value.known) == (("q_aling",), ("gqa", "head_dim", "kv_bytes", "q_align"))
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_the_fields_of_a_family_are_those_of_all_targets(path):
+    for device in (DEVICE, ("cuda", "sm_120a")):
+        with load(path, device=device) as kernels:
+            assert kernels.fields("copy") == ("gqa", "head_dim", "kv_bytes", "q_align")
+
+
+def test_a_row_leads_to_what_was_built_and_to_its_code(path, factory):
+    with load(path, device=DEVICE) as kernels:
+        row = kernels.select("copy", **FULL).row
+        assert kernels.variant(row.id).problem == {"head_dim": 128, "kv_format": "bf16"}
+        assert kernels.code(row) == factory.code("aligned")
+        with pytest.raises(UnknownRowError, match="did you mean aligned"):
+            kernels.variant("alinged")
+    spoil_object(path, row.object)
+    with load(path, device=DEVICE) as kernels, pytest.raises(ObjectError, match=row.symbol):
+        kernels.code(row)
 
 
 def test_no_match_explains_every_row(path):

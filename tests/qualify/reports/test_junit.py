@@ -2,6 +2,7 @@
 
 import re
 import xml.dom.minidom
+from dataclasses import replace
 
 import pytest
 
@@ -60,6 +61,16 @@ def test_the_lock_has_a_suite_of_its_own(make):
     assert (clean.getAttribute("tests"), clean.getAttribute("failures")) == ("1", "0")
 
 
+def test_time_is_what_this_run_compiled(make):
+    suite = suites(make.run(make.passed(), make.failed(SPILLS)))["gfx1201 core scale"]
+    assert [case.getAttribute("time") for case in suite.getElementsByTagName("testcase")] == ["0.250", "0.500"]
+    assert suite.getAttribute("time") == "0.750"
+    result = make.passed()
+    judgement = replace(result.chosen, outcome=replace(result.chosen.outcome, cached=True))
+    document = parse(make.run(replace(result, chosen=judgement)))
+    assert not any(element.hasAttribute("time") for element in document.getElementsByTagName("*"))
+
+
 @pytest.mark.parametrize("field", ["complaints", "lock_messages"])
 def test_whatever_fails_the_run_fails_a_case(make, field):
     run = make.run(make.passed(), status=1, **{field: ("why",)})
@@ -73,7 +84,7 @@ def test_counts_are_what_is_there(make, hostile_run):
             assert int(element.getAttribute("tests")) == len(element.getElementsByTagName("testcase"))
             assert int(element.getAttribute("failures")) == len(failures(element))
             assert element.getAttribute("errors") == "0"
-            assert re.fullmatch(r"\d+\.\d{3}", element.getAttribute("time"))
+            assert re.fullmatch(r"\d+\.\d{3}|", element.getAttribute("time"))
         cases = [(c.getAttribute("classname"), c.getAttribute("name")) for c in root.getElementsByTagName("testcase")]
         assert all(all(case) for case in cases)
 

@@ -9,6 +9,10 @@ from assay.qualify.reports import markdown_report
 
 from .conftest import FEWER_SPILLS, HOSTILE, SPILLS
 
+# Emphasis harms nothing; links, images, code and HTML must not come of text.
+KEPT = {"text", "text_special", "strong_open", "strong_close", "em_open", "em_close"}
+ID = "0123456789abcdef"
+
 
 def parse(text):
     return MarkdownIt("commonmark", {"html": True}).enable("table").parse(text)
@@ -25,8 +29,8 @@ def tables(text):
         elif token.type in ("th_open", "td_open"):
             cell = True
         elif token.type == "inline" and cell:
-            assert {child.type for child in token.children} <= {"text", "text_special"}, token.content
-            found[-1][-1].append("".join(child.content for child in token.children))
+            assert {child.type for child in token.children} <= KEPT, token.content
+            found[-1][-1].append("".join(child.content or child.markup for child in token.children))
             cell = None
     return found
 
@@ -53,13 +57,15 @@ def test_it_says_verdict_counts_failures_changes_and_near_limits(make):
             "scale x_dtype=f32 width=64 alignment=16",
             "unroll=2 num_stages=1 num_warps=4",
             "vgpr_spill_count 8 > 0 (8 over)",
+            ID,
         ]
     ]
     assert changed[1:] == [
         ["worse", "scale width=96", "vgpr_count 10 → 12, code_bytes 400 → 480"],
         ["better", "scale width=64", "vgpr_count 12 → 10"],
     ]
-    assert near[1:] == [["scale x_dtype=f32 width=64 alignment=16", "vgpr_count 254 of 256 (0.8 % left)"]]
+    assert "vgpr_spill_count 8 > 0 (8 over)" in text, "what breaks nothing is not escaped"
+    assert near[1:] == [["scale x_dtype=f32 width=64 alignment=16", "vgpr_count 254 of 256 (0.8 % left)", ID]]
 
 
 def test_a_good_run_is_two_lines(make):
@@ -86,6 +92,4 @@ def test_names_and_messages_stay_text(hostile_run):
     raw = [token.content.strip() for token in parse(text) if token.type == "html_block"]
     assert all(re.fullmatch(r"</?details>(<summary>[\w ]+</summary>)?", block) for block in raw)
     inline = [child for token in parse(text) if token.type == "inline" for child in token.children]
-    assert not {child.type for child in inline} & {"html_inline", "link_open", "image", "code_inline", "strong_open"}
-    assert "://" not in text
-    assert "@team" not in text
+    assert not {child.type for child in inline} & {"html_inline", "link_open", "image", "code_inline"}

@@ -88,6 +88,6 @@ def test_a_template_edit_that_spills_shows_in_every_report(regression, tmp_path)
     text = (folder / "report.md").read_text()
     assert text.startswith("## assay gfx1201 core: NOT QUALIFIED\n")
     assert f"| {PROBLEM.format(256)} |" in text
-    assert said.replace(">", "&#62;") in text
+    assert f"{said} | {nearest['variant']} |" in text
     assert f"| {change['kind']} | {PROBLEM.format(64)} | launch block_n=128 " in text
     assert said.replace(">", "&gt;") in (folder / "report.html").read_text()

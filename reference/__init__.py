@@ -1,0 +1,43 @@
+"""Qualification cases and float64 references, one module a family.  numpy and the standard library only.
+
+A family's module has
+
+    cases(axes, every) -> list[Case]    inputs for a problem with these axis values; `every`: all, not the chosen ones
+    expected(case) -> {argument: float64 array}    what each output must be, from an independently decoded input
+
+References share no code with templates, emulator or runtime.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from .tensors import Case, Strided
+
+__all__ = ["Case", "NoReference", "Strided", "cases", "expected"]
+
+
+class NoReference(LookupError):
+    """No module says what this family computes."""
+
+
+def cases(family: str, axes: Mapping[str, Any], *, every: bool = False) -> list[Case]:
+    """Inputs for a problem of `family`.  Raises NoReference."""
+    return _module(family).cases(axes, every)
+
+
+def expected(family: str, case: Case) -> dict[str, Any]:
+    """What each output of the case must be, in float64.  Raises NoReference."""
+    return _module(family).expected(case)
+
+
+def _module(family: str) -> ModuleType:
+    try:
+        return importlib.import_module(f"{__name__}.{family}")
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}.{family}":
+            raise
+        raise NoReference(f"no reference for family {family!r}: add reference/{family}.py") from None

@@ -1,0 +1,143 @@
+"""The shipped gfx1201 kernels compute attention, executed as binaries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from assay.codegen.worker import compile_in_worker
+from assay.emulator import Memory, Program
+
+from tests.kernels.decode_reference import attention, make_case, merge
+from tests.kernels.running import variant_for
+
+from .corpus.cases import bf16_codes, from_bf16
+
+ABSOLUTE, RELATIVE = 0.002, 0.02
+AXES = {"q_dtype": "bf16", "slot_dtype": "i32", "head_dim": 128, "alignment": 16}
+
+
+def compiled(family: str, tmp_path, **axes):
+    variant = variant_for(family, "gfx1201", **axes)
+    outcome = compile_in_worker(variant.request.to_dict(), str(tmp_path / "scratch"))
+    assert outcome["status"] == "compiled", outcome
+    return variant, outcome
+
+
+def run_decode(variant, outcome, case):
+    """Partial outputs, their LSE and the launch's result; both outputs are poisoned first."""
+    batch, heads, dim = case.q.shape
+    splits = int(case.splits.max())
+    quantised = case.k_scale is not None
+    arrays = {
+        "q": bf16_codes(case.q),
+        "k_cache": case.k if quantised else bf16_codes(case.k),
+        "v_cache": case.v if quantised else bf16_codes(case.v),
+        "indptr": case.indptr,
+        "indices": case.indices,
+        "q_positions": case.positions,
+        "num_kv_splits": case.splits,
+        "partial_out": np.full((batch, heads, splits, dim), np.nan, np.float32),
+        "partial_lse": np.full((batch, heads, splits), np.nan, np.float32),
+    }
+    if quantised:
+        arrays |= {"k_scale": case.k_scale, "v_scale": case.v_scale}
+    memory = Memory()
+    values = {name: memory.add(name, array, writable="partial" in name) for name, array in arrays.items()}
+    values |= {"sm_scale": float(case.scale), "window_length": case.window or 0}
+    for prefix, name, dims in (
+        ("q", "q", ("batch", "head")),
+        ("k", "k_cache", ("slot", "head")),
+        ("v", "v_cache", ("slot", "head")),
+        ("k_scale", "k_scale", ("slot", "head")),
+        ("v_scale", "v_scale", ("slot", "head")),
+        ("out", "partial_out", ("batch", "head", "split")),
+        ("lse", "partial_lse", ("batch", "head", "split")),
+    ):
+        if name in arrays:
+            for axis, dim_name in enumerate(dims):
+                array = arrays[name]
+                values[f"{prefix}_stride_{dim_name}"] = array.strides[axis] // array.itemsize
+    constants = dict(variant.request.constants)
+    order = [name for name, _ in variant.request.signature if name not in constants]
+    result = Program.load(outcome["code"], where=variant.id).launch(
+        grid=(batch, case.k.shape[1], splits),
+        num_warps=outcome["num_warps"],
+        arguments=[values[name] for name in order],
+        lds_bytes=outcome["shared_bytes"],
+        memory=memory,
+    )
+    return arrays["partial_out"], arrays["partial_lse"], result
+
+
+def assert_attention(partial, lse, case) -> None:
+    whole, whole_lse = merge(partial, lse)
+    expected, expected_lse = attention(case)
+    assert (np.abs(whole - expected) <= ABSOLUTE + RELATIVE * np.abs(expected)).all()
+    finite = ~np.isneginf(expected_lse)
+    np.testing.assert_array_equal(np.isneginf(whole_lse), ~finite)
+    np.testing.assert_allclose(whole_lse[finite], expected_lse[finite], atol=1e-3)
+
+
+KINDS = [("bf16", "generic", 64), ("fp8_per_token_head", "packed", 64)]
+
+
+@pytest.mark.parametrize(("kv_format", "reader", "offset_bits"), KINDS)
+def test_split_decode_is_attention(tmp_path, kv_format, reader, offset_bits):
+    axes = {"kv_format": kv_format, "reader": reader, "gqa": 4, "window": False, "offset_bits": offset_bits}
+    variant, outcome = compiled("decode_attention", tmp_path, **AXES, **axes)
+    case = make_case(
+        np.random.default_rng(3), lengths=[150, 1, 0, 33], splits=[3, 1, 2, 2], kv_format=kv_format, group=4
+    )
+    assert_attention(*run_decode(variant, outcome, case)[:2], case)
+
+
+def test_merge_is_the_weighted_mean(tmp_path):
+    variant, outcome = compiled("merge_splits", tmp_path, head_dim=128, sinks=False)
+    rng = np.random.default_rng(8)
+    partial = rng.standard_normal((2, 4, 5, 128)).astype(np.float32)
+    lse = rng.standard_normal((2, 4, 5)).astype(np.float32)
+    lse[0, :, 2], lse[1] = -np.inf, -np.inf
+    partial[1] = np.nan
+    out, merged = np.zeros((2, 4, 128), np.uint16), np.full((2, 4), np.nan, np.float32)
+    splits = np.array([4, 5], np.int32)
+    memory = Memory()
+    given = [
+        memory.add("partial_out", partial, writable=False),
+        memory.add("partial_lse", lse, writable=False),
+        memory.add("num_kv_splits", splits, writable=False),
+        memory.add("out", out),
+        memory.add("lse", merged),
+    ]
+    for array in (partial, lse, out, merged):
+        kept = array.strides[: 2 if array is out or array is merged else 3]
+        given += [stride // array.itemsize for stride in kept]
+    Program.load(outcome["code"], where=variant.id).launch(
+        grid=(2, 4),
+        num_warps=outcome["num_warps"],
+        arguments=given,
+        lds_bytes=outcome["shared_bytes"],
+        memory=memory,
+    )
+    expected, expected_lse = merge(partial[:1, :, :4], lse[:1, :, :4])
+    np.testing.assert_allclose(from_bf16(out[:1]), expected, rtol=RELATIVE, atol=ABSOLUTE)
+    np.testing.assert_allclose(merged[:1], expected_lse, rtol=1e-5)
+    assert not out[1].any()
+    assert np.isneginf(merged[1]).all()
+
+
+@pytest.mark.slow
+def test_a_long_request_runs_in_seconds(tmp_path):
+    """32,768 keys, 32 query heads, GQA 8, FP8 packed, 64 splits: field-evidence.md's case, with every check on."""
+    axes = {"kv_format": "fp8_per_token_head", "reader": "packed", "gqa": 8, "window": False, "offset_bits": 64}
+    variant, outcome = compiled("decode_attention", tmp_path, **AXES, **axes)
+    case = make_case(
+        np.random.default_rng(4),
+        lengths=[32768],
+        splits=[64],
+        kv_format="fp8_per_token_head",
+        group=8,
+        kv_heads=4,
+    )
+    partial, lse, result = run_decode(variant, outcome, case)
+    assert_attention(partial, lse, case)
+    assert result.seconds < 20
