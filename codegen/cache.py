@@ -7,7 +7,9 @@ not: they may be the machine's.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from .records import CompileRequest, Outcome, canonical_json, sha256_hex
 from .store import CacheError, Store, default_cache_directory
@@ -17,6 +19,38 @@ from .toolchain import Toolchain
 _WORKER_VERSION = 3
 _KEPT = frozenset({"compiled", "compile_error", "compiler_complaint", "abandoned"})
 _FIELDS = {field.name for field in dataclasses.fields(Outcome)} - {"cached"}
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(_is_count, value))
+
+
+def _is_counts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(name, str) and _is_count(n) for name, n in value.items())
+
+
+# What the fields that are always there may hold, and those that may be None; the others are counts or None.
+_ALWAYS: dict[str, Callable[[Any], bool]] = {
+    "status": lambda value: isinstance(value, str) and value in _KEPT,
+    "code": lambda value: isinstance(value, bytes),
+    "messages": lambda value: isinstance(value, str),
+    "symbol": lambda value: isinstance(value, str),
+    "seconds": lambda value: type(value) in (int, float),
+}
+_PAIRS = ("sass_local", "assembler_spills")
+_OPTIONAL: dict[str, Callable[[Any], bool]] = {"instructions": _is_counts, **dict.fromkeys(_PAIRS, _is_pair)}
+
+
+def _is_outcome(fields: dict[str, Any]) -> bool:
+    """Whether an entry holds what `put` would have written."""
+    return set(fields) == _FIELDS and all(
+        _ALWAYS[name](value) if name in _ALWAYS else value is None or _OPTIONAL.get(name, _is_count)(value)
+        for name, value in fields.items()
+    )
 
 
 def cache_key(request: CompileRequest, toolchain: Toolchain) -> str:
@@ -43,10 +77,10 @@ class CompileCache:
         fields = self._store.get(key)
         if fields is None:
             return None
-        if set(fields) != _FIELDS:
+        if not _is_outcome(fields):
             self._store.reject(key)
             return None
-        for name in ("sass_local", "assembler_spills"):
+        for name in _PAIRS:
             fields[name] = tuple(fields[name]) if fields[name] is not None else None
         return Outcome(**fields, cached=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,35 @@ class TemplateError(FaultsError):
     """A template that cannot be rendered; names template and line."""
 
 
+class _Loader(jinja2.FileSystemLoader):
+    """Serves `*.j2` directly in the folder and nothing else: the hash of the specs covers only those."""
+
+    def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
+        if not _is_served(template):
+            # Not TemplateNotFound, which `ignore missing` would swallow.
+            raise _unknown(Path(self.searchpath[0]), template, self.list_templates())
+        return super().get_source(environment, template)
+
+    def list_templates(self) -> list[str]:
+        return [name for name in super().list_templates() if _is_served(name)]
+
+
+def _is_served(name: str) -> bool:
+    return name.endswith(".j2") and "/" not in name and "\\" not in name
+
+
+def _unknown(templates: Path, name: str | None, known: list[str]) -> TemplateError:
+    hint = "" if name and _is_served(name) else "only *.j2 directly in this folder are templates"
+    return TemplateError(Fault(display_path(templates), f"no template {name!r}", ", ".join(sorted(known)), hint))
+
+
 class Renderer:
     """Renders the templates of one directory.  An undefined name is an error, never an empty string."""
 
     def __init__(self, templates: Path):
         self._templates = templates
         self._environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(templates),
+            loader=_Loader(templates),
             undefined=jinja2.StrictUndefined,
             keep_trailing_newline=True,
             autoescape=False,  # the output is Python, not HTML
@@ -36,10 +59,9 @@ class Renderer:
             where = f"{display_path(self._templates / (error.name or template))}:{error.lineno}"
             raise TemplateError(Fault(where, error.message or "a syntax error", "a valid Jinja template")) from None
         except jinja2.TemplateNotFound as error:
-            known = ", ".join(sorted(self._environment.list_templates()))
-            raise TemplateError(
-                Fault(f"{display_path(self._templates)}", f"no template {error.name!r}", known)
-            ) from None
+            raise _unknown(self._templates, error.name, self._environment.list_templates()) from None
+        except TemplateError:
+            raise
         except Exception as error:  # a template runs expressions, and any of them may fail in its own way
             where = self._deepest_line(error, template)
             given = f"{type(error).__name__}: {error}"

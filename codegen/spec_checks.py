@@ -28,6 +28,10 @@ LAUNCH_FIELDS = {"num_stages": range(1, 9), "num_warps": (1, 2, 4, 8, 16, 32)}
 
 TARGET_FACTS = ("target.name", "target.backend", "target.arch", "target.wavefront_size", "target.features")
 
+# Names that commands, calls and templates use for something else.
+RESERVED_NAMES = frozenset({"family", "target", "device", "constants", "force_row", "forbid_rows"})
+_LARGEST_32_BIT = 2**31 - 1
+
 Domains = Mapping[str, Collection[Any]]
 TargetDomains = Mapping[str, Collection[Any] | None]
 
@@ -117,6 +121,14 @@ def check_family(parsed: Parsed[FamilyFile], targets: Collection[TargetFile], te
     if not (templates / family.template).is_file():
         known = [path.name for path in sorted(templates.glob("*.j2"))]
         faults.append(_unknown("template", family.template, known, source, ("template",), key=False))
+    faults += [
+        Fault(
+            source.where(("axes", name), key=True), f"{name} is taken", "a name that commands and launches do not use"
+        )
+        for name in family.axes
+        if name in LAUNCH_FIELDS or name in RESERVED_NAMES
+    ]
+    faults += _check_promises(family, source)
     faults += _check_values(family.axes, "axes", source)
     faults += _check_values(family.launch, "launch", source)
     faults += [
@@ -327,6 +339,30 @@ def _check_candidates(family: FamilyFile, source: YamlSource, on_target: TargetD
     return faults
 
 
+def _check_promises(family: FamilyFile, source: YamlSource) -> list[Fault]:
+    """What a kernel is compiled for by an axis must be asked of a call, or a row would answer calls it is wrong for.
+
+    Alignments in plain bytes are the family's contract with every caller, whichever row answers.
+    """
+    faults: list[Fault] = []
+    for index, argument in enumerate(family.arguments):
+        axis = argument.alignment.axis if argument.alignment else None
+        if axis in family.axes and family.dispatch.get(axis) != "multiple_of":
+            where = source.where(("arguments", index, "alignment"))
+            hint = f"add `{axis}: multiple_of` to dispatch"
+            faults.append(Fault(where, f"{argument.name} promises {axis}, which no call is asked for", "", hint))
+        if argument.within_2gib is not None and not any(
+            condition.at_most is not None
+            and condition.at_most <= _LARGEST_32_BIT
+            and condition.when.items() <= argument.within_2gib.items()
+            for condition in family.conditions
+        ):
+            where = source.where(("arguments", index, "within_2gib"), key=True)
+            hint = f"add a condition at_most {_LARGEST_32_BIT} under the same `when`"
+            faults.append(Fault(where, f"{argument.name} promises 2 GiB, which no call is asked for", "", hint))
+    return faults
+
+
 def _check_dispatch(family: FamilyFile, source: YamlSource, axes: Domains, on_target: TargetDomains) -> list[Fault]:
     faults: list[Fault] = []
     for name, how in family.dispatch.items():
@@ -340,6 +376,8 @@ def _check_dispatch(family: FamilyFile, source: YamlSource, axes: Domains, on_ta
         if len(condition.limits()) != 1:
             given = f"{condition.field}: {len(condition.limits())} limits"
             faults.append(Fault(source.where(path), given, "one of equal, multiple_of, at_least and at_most"))
+        if condition.field in RESERVED_NAMES:
+            faults.append(Fault(source.where((*path, "field")), f"{condition.field} is taken", "another name"))
         if condition.field in axes:
             where = source.where((*path, "field"))
             faults.append(

@@ -109,8 +109,14 @@ def load_specs(directory: Path) -> SpecSet:
     return dataclasses.replace(specs, waivers=tuple(w for parsed in waiver_files for w in parsed.model.waivers))
 
 
+def _misnamed(directory: Path, kind: str) -> list[Fault]:
+    said = ("a .yml file, which is not read", "a .yaml file", "rename it")
+    return [Fault(display_path(path), *said) for path in sorted((directory / kind).glob("*.yml"))]
+
+
 def _load_waivers(directory: Path, faults: list[Fault]) -> list[Parsed[WaiverFile]]:
     files = []
+    faults += _misnamed(directory, "waivers")
     for path in _files(directory, "waivers"):
         parsed, wrong = parse_model(read_yaml_file(path, display_path(path)), WaiverFile)
         faults.extend(wrong)
@@ -122,8 +128,7 @@ def _load_waivers(directory: Path, faults: list[Fault]) -> list[Parsed[WaiverFil
 def _load(directory: Path, kind: str, model: type[Model], faults: list[Fault]) -> dict[str, Parsed[Model]]:
     found: dict[str, Parsed[Model]] = {}
     files = _files(directory, kind)
-    for path in sorted((directory / kind).glob("*.yml")):
-        faults.append(Fault(display_path(path), "a .yml file, which is not read", "a .yaml file", "rename it"))
+    faults += _misnamed(directory, kind)
     if not files:
         faults.append(Fault(display_path(directory / kind), "no .yaml file", "at least one"))
     for path in files:
@@ -150,7 +155,10 @@ def _load(directory: Path, kind: str, model: type[Model], faults: list[Fault]) -
 
 def display_path(path: Path) -> str:
     """The path as a person at this working directory would write it."""
-    return os.path.relpath(path) if path.absolute().is_relative_to(Path.cwd()) else str(path)
+    try:
+        return os.path.relpath(path) if path.absolute().is_relative_to(Path.cwd()) else str(path)
+    except OSError:  # the working directory was deleted
+        return str(path)
 
 
 def _files(directory: Path, kind: str) -> list[Path]:

@@ -50,7 +50,7 @@ class Store:
             result = self._decode(path.read_bytes(), key)
         except FileNotFoundError:
             return None
-        except OSError:
+        except Exception:  # whatever is wrong with an entry, another can be made
             result = None
         if result is None:
             self.reject(key)
@@ -62,7 +62,8 @@ class Store:
 
     def put(self, key: str, result: dict[str, Any]) -> None:
         """Keep a result (what msgpack can hold), whole or not at all.  Raises CacheError when it cannot be written."""
-        payload = msgpack.packb({"key": key, "kind": self._kind, "result": result})
+        # A compiler may print anything: what is no text in UTF-8 comes back as it was.
+        payload = msgpack.packb({"key": key, "kind": self._kind, "result": result}, unicode_errors="surrogatepass")
         path = self._path(key)
         temporary = None
         try:
@@ -85,8 +86,9 @@ class Store:
         digest, payload = data[head : head + _DIGEST_BYTES], data[head + _DIGEST_BYTES :]
         if data[:head] != _MAGIC or hashlib.sha256(payload).digest() != digest:
             return None
-        entry = msgpack.unpackb(payload)
-        return entry["result"] if (entry["key"], entry["kind"]) == (key, self._kind) else None
+        entry = msgpack.unpackb(payload, unicode_errors="surrogatepass")
+        result = entry["result"]
+        return result if (entry["key"], entry["kind"]) == (key, self._kind) and isinstance(result, dict) else None
 
 
 def _cache_error(path: Path, given: str, allowed: str) -> CacheError:
@@ -94,7 +96,17 @@ def _cache_error(path: Path, given: str, allowed: str) -> CacheError:
 
 
 def default_cache_directory() -> Path:
-    """`$ASSAY_CACHE_DIR`, or `assay` below the user's cache folder (XDG Base Directory specification)."""
+    """`$ASSAY_CACHE_DIR`, or `assay` below the user's cache folder (XDG Base Directory specification).
+
+    Raises CacheError where there is neither.
+    """
     if given := os.environ.get("ASSAY_CACHE_DIR"):
         return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "assay"
+    if given := os.environ.get("XDG_CACHE_HOME"):
+        return Path(given) / "assay"
+    try:
+        return Path.home() / ".cache/assay"
+    except RuntimeError:  # HOME is not set and the user has no entry in the list of users
+        raise CacheError(
+            Fault("the cache", "no home directory", "a folder to write to", "set ASSAY_CACHE_DIR")
+        ) from None

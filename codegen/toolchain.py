@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import importlib.util
 import platform
 import sysconfig
 from dataclasses import dataclass
+from pathlib import Path
 
 from assay.bundle.faults import Fault, FaultsError
 
@@ -30,7 +32,14 @@ class Toolchain:
 
 
 def find_toolchain() -> Toolchain:
-    """The installed Triton.  Raises ToolchainError with the command that installs one.
+    """The installed Triton, as its wheel made it.  Raises ToolchainError with the command that installs one."""
+    toolchain = installed_toolchain()
+    _check_installed(importlib.metadata.distribution("triton"))
+    return toolchain
+
+
+def installed_toolchain() -> Toolchain:
+    """What the installed Triton says it is.  Raises ToolchainError with the command that installs one.
 
     The hash is over the file hashes that the wheel's own RECORD lists, so it is the same in every environment that
     installed the same wheel, and another one for a wheel of another Python or platform.
@@ -46,6 +55,28 @@ def find_toolchain() -> Toolchain:
         raise ToolchainError(Fault("triton", f"version {distribution.version} without a RECORD", "a wheel", hint))
     digest = hashlib.sha256("\n".join(sorted(_wheel_lines(record))).encode()).hexdigest()
     return Toolchain(distribution.version, digest)
+
+
+def _check_installed(distribution: importlib.metadata.Distribution) -> None:
+    """Raises ToolchainError where what would be imported is not what the wheel's RECORD lists: another folder in front
+    of it on the path, or files that were edited (by size: hashing 600 MB at every run would cost seconds)."""
+    spec = importlib.util.find_spec("triton")
+    found = Path(spec.origin) if spec and spec.origin else None
+    wanted = Path(str(distribution.locate_file("triton/__init__.py")))
+    if found is None or not found.exists() or not wanted.exists() or not found.samefile(wanted):
+        hint = "leave PYTHONPATH out: a build must know its compiler"
+        raise ToolchainError(Fault("triton", f"would be imported from {found}", f"the wheel's own, {wanted}", hint))
+    changed = []
+    for line in _wheel_lines(distribution.read_text("RECORD") or ""):
+        name, _, size = line.rsplit(",", 2)
+        path = Path(str(distribution.locate_file(name)))
+        if not path.is_file() or (size and path.stat().st_size != int(size)):
+            changed.append(name)
+    if changed:
+        given = f"{len(changed)} files are not as the wheel's RECORD says, such as {changed[0]}"
+        raise ToolchainError(
+            Fault("triton", given, "an unchanged wheel", "install it anew: pip install --force-reinstall")
+        )
 
 
 def _wheel_lines(record: str) -> list[str]:

@@ -6,6 +6,7 @@ environment, standard output and standard error of the whole process belong to i
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import ctypes
 import linecache
@@ -24,6 +25,8 @@ from .records import sha256_hex
 
 # LLVM and MLIR print and go on; Triton then returns an object without the instruction that could not be assembled.
 _COMPLAINT = re.compile(r"(?im)^.*(\berror:|LLVM ERROR|fatal error).*$")
+# How Triton reports an assembler that a signal ended.
+_KILLED_TOOL = re.compile(r"failed with error code -\d+|raised SIG(?!SEGV)")
 _MESSAGE_LIMIT = 20_000
 # In a scratch folder: what was printed, and Triton's own cache, which holds each stage's text as soon as it is done.
 PRINTED, TRITON_CACHE = "printed", "cache"
@@ -47,8 +50,9 @@ def compile_in_worker(request: dict[str, Any], scratch: str, keep: bool = False)
         shutil.rmtree(scratch, ignore_errors=True)
     try:
         outcome = _judge(request, result, failure, text)
-    except (objects.ObjectError, LookupError) as error:
-        outcome = {"status": "compile_error", "messages": f"the code object cannot be inspected: {error}"}
+    except (objects.ObjectError, LookupError, OSError) as error:
+        # The tools that measure may have been killed or found no room; a later run must not read that as a verdict.
+        outcome = {"status": "crashed", "messages": f"the code object cannot be inspected: {error}"}
     outcome["seconds"] = time.perf_counter() - started
     return outcome
 
@@ -62,8 +66,15 @@ def _attempt(request: dict[str, Any]) -> tuple[Any, str]:
         return _compile(request), ""
     except _TooMuchSharedMemory as reached:
         return reached, ""
+    except (OSError, MemoryError, KeyboardInterrupt) as error:
+        return _MachineFailed(f"{type(error).__name__}: {error}"), ""
     except BaseException as error:  # whatever it raises, SystemExit too, is this candidate's failure, never the build's
-        return None, f"{type(error).__name__}: {error}"
+        said = f"{type(error).__name__}: {error}"
+        return (_MachineFailed(said), "") if _KILLED_TOOL.search(said) else (None, said)
+
+
+class _MachineFailed(Exception):
+    """No room, no memory, an interrupt or a killed tool: says nothing about the candidate, and is not kept."""
 
 
 def _compile(request: dict[str, Any]) -> Any:
@@ -136,6 +147,7 @@ def _attributes(request: dict[str, Any], names: list[str]) -> dict[tuple[int], l
 
 def _load_kernel(source: str, kernel: str) -> Any:
     """Execute rendered source; `linecache` lets Triton read it back.  The name depends on the text, on no folder."""
+    _check_imports(source)
     name = f"<rendered {sha256_hex(source)[:16]}>"
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     namespace: dict[str, Any] = {"__name__": "assay_rendered_kernel", "__file__": name}
@@ -145,10 +157,24 @@ def _load_kernel(source: str, kernel: str) -> Any:
     return namespace[kernel]
 
 
+def _check_imports(source: str) -> None:
+    """Only Triton and the standard library: any other module would decide code without being part of its identity."""
+    allowed = sys.stdlib_module_names | {"triton"}
+    for node in ast.walk(ast.parse(source)):
+        modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            modules = [node.module or "."] if not node.level else ["."]
+        for module in modules:
+            if module.partition(".")[0] not in allowed:
+                raise ImportError(f"the rendered source imports {module}; only triton and the standard library may be")
+
+
 def _judge(request: dict[str, Any], result: Any, failure: str, printed: str) -> dict[str, Any]:
     complaints = [match.group(0).strip() for match in _COMPLAINT.finditer(printed)]
     if failure:
         return {"status": "compile_error", "messages": _shorten("\n".join([failure, *complaints]))}
+    if isinstance(result, _MachineFailed):
+        return {"status": "crashed", "messages": _shorten(str(result))}
     if isinstance(result, _TooMuchSharedMemory):
         return {"status": "abandoned", "shared_bytes": result.args[0]}
     if complaints:

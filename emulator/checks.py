@@ -25,7 +25,7 @@ class Checks:
     step_budget: int = DEFAULT_STEP_BUDGET
     """Steps, each of one instruction for one group of waves, after which a launch is taken to be endless."""
     execz_shortcut: bool = True
-    """Not a check: lets waves without active lanes fall through a block that cannot affect them, instead of splitting."""
+    """Not a check: waves without active lanes fall through a block that cannot affect them, instead of splitting."""
 
 
 NO_CHECKS = Checks(

@@ -14,6 +14,7 @@ from .state import LANES, Group
 SEGMENTS = (32, 64, 128)
 # 32 banks of 4 bytes serve the SIMDs of one half of a workgroup processor (RDNA4 ISA, 'LDS').
 BANKS = 32
+_PATTERNS_KEPT = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,37 +83,38 @@ class Meter:
         self._executed += executed
 
     def on_global(self, g: Group, instruction: Instruction, at: np.ndarray, width: int, where, kind: str) -> None:
-        entry = self._global.setdefault(instruction.address, [instruction.text, kind, 0, 0, 0, 0, 0])
-        entry[2] += g.count
+        entry = self._global.get(instruction.address)
+        if entry is None:
+            entry = self._global[instruction.address] = [instruction.text, kind, 0, 0, 0, 0, 0]
+        entry[2] += _active_waves(g, where)
         entry[3] += at.size * width
         waves = None if where is True else np.broadcast_to(np.arange(g.count)[:, None], (g.count, LANES))[where]
         for place, count in enumerate(segment_counts(at, width, waves)):
             entry[4 + place] += count
 
     def on_lds(self, g: Group, instruction: Instruction, at: np.ndarray, width: int, where, kind: str) -> None:
-        entry = self._lds.setdefault(instruction.address, [instruction.text, kind, 0, 0, 0, 0])
-        entry[2] += g.count
+        entry = self._lds.get(instruction.address)
+        if entry is None:
+            entry = self._lds[instruction.address] = [instruction.text, kind, 0, 0, 0, 0]
+        entry[2] += _active_waves(g, where)
         entry[3] += at.size * width
         cycles, ideal = self._bank_cycles(g, at, width, where)
         entry[4] += cycles
         entry[5] += ideal
 
     def _bank_cycles(self, g: Group, at: np.ndarray, width: int, where) -> tuple[int, int]:
-        """Waves of different workgroups nearly always share a pattern, so each is worked out once."""
+        """Loops come back to the same addresses, so what an access costs is remembered."""
         if where is not True:
             full = np.full((g.count, LANES), -1, np.int64)
-            full[where] = at
-            at = full
-        relative = np.where(at < 0, -1, at - g.lds_base) if where is not True else at - g.lds_base
-        cycles = ideal = 0
-        patterns, counts = np.unique(relative, axis=0, return_counts=True) if g.count > 1 else (relative, (1,))
-        for pattern, count in zip(patterns, counts, strict=True):
-            key = width.to_bytes(1, "little") + pattern.tobytes()
-            if key not in self._patterns:
-                self._patterns[key] = bank_cycles(pattern[pattern >= 0], width)
-            cycles += self._patterns[key][0] * int(count)
-            ideal += self._patterns[key][1] * int(count)
-        return cycles, ideal
+            full[where] = at - np.broadcast_to(g.lds_base, (g.count, LANES))[where]
+        else:
+            full = at - g.lds_base
+        key = width.to_bytes(1, "little") + full.tobytes()
+        if key not in self._patterns:
+            if len(self._patterns) >= _PATTERNS_KEPT:
+                self._patterns.clear()
+            self._patterns[key] = bank_cycles(full, width)
+        return self._patterns[key]
 
     def result(self, launch) -> Counters:
         instructions = dict.fromkeys(CLASSES, 0)
@@ -150,8 +152,19 @@ def segment_counts(at: np.ndarray, width: int, waves: np.ndarray | None) -> list
 
 
 def bank_cycles(at: np.ndarray, width: int) -> tuple[int, int]:
-    """Cycles of one wave's access: the most different words in one bank, and what an even spread would take."""
-    words = np.unique((at[:, None] + np.arange(0, max(width, 4), 4)) >> 2)
-    if not len(words):
-        return 0, 0
-    return int(np.bincount(words % BANKS).max()), -(-len(words) // BANKS)
+    """Cycles of LDS accesses at `at` (`[waves, 32]`, -1 for no access), summed over waves: the most different words in
+    one bank, and what an even spread would take.
+    """
+    offsets = np.arange(0, max(width, 4), 4)
+    words = np.where(at[:, :, None] < 0, -1, (at[:, :, None] + offsets) >> 2).reshape(len(at), -1)
+    words = np.sort(words, axis=1)
+    new = words >= 0
+    new[:, 1:] &= words[:, 1:] != words[:, :-1]
+    wave = np.broadcast_to(np.arange(len(at))[:, None], words.shape)[new]
+    load = np.bincount(wave * BANKS + words[new] % BANKS, minlength=len(at) * BANKS).reshape(len(at), BANKS)
+    ideal = -(-load.sum(axis=1) // BANKS)
+    return int(load.max(axis=1).sum()), int(ideal.sum())
+
+
+def _active_waves(g: Group, where) -> int:
+    return g.count if where is True else int(where.any(axis=1).sum())

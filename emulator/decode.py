@@ -19,7 +19,6 @@ from .encodings import (
     operand_sizes,
 )
 from .instruction import NULL, SCC, VGPR, Instruction, Operand
-from .listing import instruction_text
 
 _LITERAL_ONLY = ("fmaak", "fmamk", "setreg_imm32")
 _SOURCES = ("src0", "src1", "vsrc1", "src2", "ssrc0", "ssrc1", "srcx0", "srcy0")
@@ -120,12 +119,7 @@ def _single(encoding, fields, name, address, size, literal, dpp) -> Instruction:
     if encoding.name in ("VOP1", "VOP3") and opcode.startswith(_SCALAR_RESULT):
         fields["vdst"] -= VGPR
     operands = _operands(encoding, encoding.opcodes[fields["op"]], opcode, fields)
-    bare = Instruction(address, size, encoding.name, name, opcode, operands, MappingProxyType(fields), literal, dpp, "")
-    return _with_text(bare)
-
-
-def _with_text(bare: Instruction) -> Instruction:
-    return replace(bare, text=instruction_text(bare))
+    return Instruction(address, size, encoding.name, name, opcode, operands, MappingProxyType(fields), literal, dpp)
 
 
 def _pair(fields, names, address, size, literal) -> Instruction:
@@ -142,22 +136,18 @@ def _pair(fields, names, address, size, literal) -> Instruction:
         operands = [_operand("vdst", raw["vdst"], 1, written=True), _operand("src0", raw["src0"], 1)]
         if opcode != "v_mov_b32":
             operands.append(_operand("vsrc1", raw["vsrc1"], 1))
-        bare = Instruction(address, size, "VOPD", name, opcode, tuple(operands), MappingProxyType(raw), literal, "", "")
-        parts.append(_with_text(bare))
+        parts.append(Instruction(address, size, "VOPD", name, opcode, tuple(operands), MappingProxyType(raw), literal))
     operands = parts[0].operands + parts[1].operands
     name = " :: ".join(part.name for part in parts)
-    text = " :: ".join(part.text for part in parts)
-    return Instruction(
-        address, size, "VOPD", name, name, operands, MappingProxyType(fields), literal, "", text, tuple(parts)
-    )
+    return Instruction(address, size, "VOPD", name, name, operands, MappingProxyType(fields), literal, "", tuple(parts))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _sizes(encoding_name: str, number: int):
     return operand_sizes(ENCODINGS[encoding_name].opcodes[number])
 
 
-def _operands(encoding: Encoding, member, opcode: str, fields: dict[str, int]) -> tuple[Operand, ...]:
+def _operands(encoding: Encoding, _member, opcode: str, fields: dict[str, int]) -> tuple[Operand, ...]:
     found = []
     for role, size in _sizes(encoding.name, fields["op"]).items():
         if role not in fields or role == "simm16":

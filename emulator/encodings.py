@@ -1,4 +1,4 @@
-"""Which encoding a 32-bit word begins, and where that encoding's bit fields lie (RDNA4 ISA, chapter 15 'Microcode Formats').
+"""Which encoding a 32-bit word begins, and where its bit fields lie (RDNA4 ISA, chapter 15 'Microcode Formats').
 
 The field positions, opcode numbers and operand sizes come from tinygrad's tables, which are generated from AMD's own
 machine-readable ISA.  Its decoder is not used: it does not know VBUFFER nor the DPP forms of VOP3 and VOP3P.
@@ -117,7 +117,7 @@ _PREFIXES: tuple[tuple[int, int, str], ...] = (
 
 
 def find_encoding(word: int) -> Encoding | None:
-    """The encoding of the instruction that begins with this 32-bit word; `None` if it is none of gfx12's compute ones."""
+    """The encoding of the instruction that begins with this word; `None` if it is none of gfx12's compute ones."""
     for bits, value, name in _PREFIXES:
         if word >> (32 - bits) == value:
             # VOP3 and VOP3SD share their prefix and are told apart by the opcode.

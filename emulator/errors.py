@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a fault happened. `address` is the offset from the kernel's entry in bytes; `source` is `file:line` or ''."""
+    """Where a fault happened. `address` counts bytes from the kernel's entry; `source` is `file:line` or ''."""
 
     kernel: str
     address: int
@@ -73,7 +73,7 @@ class Unsupported:
     reason: str
 
 
-class UnsupportedInstructions(EmulationError):  # noqa: N818 - a list of them, named for what it holds
+class UnsupportedInstructions(EmulationError):
     """Instructions without semantics. Raised when a program is loaded, all of them at once, before anything runs."""
 
     def __init__(self, kernel: str, found: tuple[Unsupported, ...]):

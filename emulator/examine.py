@@ -14,9 +14,11 @@ from .poison import Rule, make_rule
 from .state import Group
 
 
-def examiner(checks: Checks) -> Callable[[Group, Item], None]:
-    """Called before the instruction executes; raises InFlightError or UndefinedValueError."""
-    rules: dict[int, Rule] = {}
+def examiner(checks: Checks, rules: dict[int, Rule]) -> Callable[[Group, Item], None]:
+    """Called before the instruction executes; raises InFlightError or UndefinedValueError.
+
+    `rules` keeps the rules of one program between launches, by address.
+    """
 
     def run(g: Group, item: Item) -> None:
         if checks.in_flight and g.in_flight & item.touched:

@@ -1,7 +1,7 @@
 """The small float formats, bit for bit: OCP E4M3 and E5M2, BF16, and FP16 where numpy's rounding does not fit.
 
-Source: 'OCP 8-bit Floating Point Specification' 1.0, tables 1 and 2; RDNA4 ISA, 'Data formats'. E4M3 has no infinity and
-one NaN a sign (0x7F, 0xFF); E5M2 is a short FP16.
+Source: 'OCP 8-bit Floating Point Specification' 1.0, tables 1 and 2; RDNA4 ISA, 'Data formats'. E4M3 has no infinity
+and one NaN a sign (0x7F, 0xFF); E5M2 is a short FP16.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _narrow(values, *, mantissa_bits, smallest_exponent, largest, beyond, nan, b
 
 
 def f32_to_f16_toward_zero(values: np.ndarray) -> np.ndarray:
-    """Float32 to float16, truncating: an overflow becomes the largest finite number (RDNA4 ISA, V_CVT_PK_RTZ_F16_F32)."""
+    """Float32 to float16, truncating: an overflow becomes the largest finite number (V_CVT_PK_RTZ_F16_F32)."""
     values = np.asarray(values, np.float32)
     nearest = values.astype(np.float16)
     too_far = np.abs(nearest.astype(np.float64)) > np.abs(values.astype(np.float64))

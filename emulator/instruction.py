@@ -45,9 +45,15 @@ class Instruction:
     operands: tuple[Operand, ...]
     fields: Mapping[str, int] = field(hash=False)
     literal: int | None
-    dpp: Literal["", "dpp16", "dpp8", "dpp8_fi"]
-    text: str
+    dpp: Literal["", "dpp16", "dpp8", "dpp8_fi"] = ""
     parts: tuple[Instruction, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """As the assembler would write it, near enough for messages."""
+        from .listing import instruction_text
+
+        return instruction_text(self)
 
     def __getitem__(self, name: str) -> int:
         return self.fields[name]

@@ -84,7 +84,7 @@ def argument_block(launch: Launch, arguments: Mapping[str, int | float] | Sequen
 
 
 def _pair(explicit: list[Argument], arguments, problems: list[str]):
-    """The explicit arguments with their values. Triton's two trailing scratch pointers may be left out: they are null."""
+    """The explicit arguments with their values. Triton's two trailing scratch pointers, null, may be left out."""
     if isinstance(arguments, Mapping):
         named = {item.name: item for item in explicit if item.name}
         if len(named) != len(explicit):
@@ -136,9 +136,9 @@ def _hidden(launch: Launch, item: Argument, problems: list[str]) -> bytes:
     return value.to_bytes(item.size, "little")
 
 
-def chunk_size(launch: Launch, instructions: tuple[Instruction, ...]) -> int:
-    """How many workgroups run at once."""
-    group_bytes = vector_count(instructions) * launch.waves_per_group * LANES * 4 + launch.lds_bytes
+def chunk_size(launch: Launch, vectors: int) -> int:
+    """How many workgroups of a kernel with so many VGPRs run at once."""
+    group_bytes = vectors * launch.waves_per_group * LANES * 4 + launch.lds_bytes
     return max(1, _CHUNK_BYTES // group_bytes)
 
 
@@ -152,14 +152,14 @@ def vector_count(instructions: tuple[Instruction, ...]) -> int:
     return highest + 1
 
 
-def make_machine(launch, memory: Memory, checks: Checks, instructions, first: int, count: int, meter, races) -> Machine:
+def make_machine(launch, memory: Memory, checks: Checks, vectors: int, first: int, count: int, meter, races) -> Machine:
     """The machine for workgroups `first` to `first + count - 1`."""
     machine = Machine(
         memory,
         checks,
         workgroups=count,
         waves_per_group=launch.waves_per_group,
-        vector_count=vector_count(instructions),
+        vector_count=vectors,
         lds_bytes=launch.lds_bytes + (launch.kernel.resources.lds_static_bytes or 0),
         scratch_bytes=launch.kernel.resources.scratch_bytes or 0,
     )
@@ -167,7 +167,7 @@ def make_machine(launch, memory: Memory, checks: Checks, instructions, first: in
     return machine
 
 
-def initial_group(launch: Launch, machine: Machine, first: int, count: int, arguments: int) -> Group:
+def initial_group(launch: Launch, machine: Machine, first: int, arguments: int) -> Group:
     """All waves at the kernel's entry, with the registers that the hardware fills."""
     descriptor = launch.kernel.descriptor
     if not descriptor.properties & _ENABLE_KERNARG_POINTER or descriptor.properties & 7:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from .instruction import Instruction, Operand
 
 _SPECIAL = {106: "vcc_lo", 107: "vcc_hi", 124: "null", 125: "m0", 126: "exec_lo", 127: "exec_hi"}
@@ -49,6 +48,9 @@ def operand_text(operand: Operand, literal: int | None, *, halves: bool = True) 
 
 
 def instruction_text(instruction: Instruction) -> str:
+    """One line; the halves of a VOPD pair with `::` between."""
+    if instruction.parts:
+        return " :: ".join(instruction_text(part) for part in instruction.parts)
     halves = instruction.encoding in ("VOP1", "VOP2", "VOP3", "VOPC")
     shown = [
         operand_text(item, instruction.literal, halves=halves)

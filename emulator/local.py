@@ -76,9 +76,7 @@ class LocalMemory(ByteStore):
         self._aligned = aligned
         self.observer = None
 
-    def offsets(
-        self, g: Group, instruction: Instruction, start: np.ndarray, offset: int, width: int, where
-    ) -> np.ndarray:
+    def offsets(self, g: Group, start: np.ndarray, offset: int, width: int, where) -> np.ndarray:
         """Positions in the store for LDS addresses `start + offset` (int64). Checks range and alignment."""
         at = start.astype(np.int64)
         if offset:

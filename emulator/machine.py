@@ -58,7 +58,7 @@ class Machine:
         self.lds.observer = _both(meter.on_lds if counting else None, races.on_lds if races else None)
         self.settle = races.settle if races else None
         if races:
-            races.start(first_wave, self.workgroups * self.lds.stride)
+            races.start(first_wave, self.workgroups, self.lds.stride)
 
     def group(self, numbers: np.ndarray) -> Group:
         """A group of these waves, ascending. Its registers are views if the numbers are a slice."""

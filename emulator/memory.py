@@ -19,7 +19,7 @@ _MAP_NORESERVE = 0x4000  # Linux; elsewhere reserving is not counted either
 _ELEMENTS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 
 
-class AccessFault(Exception):  # noqa: N818 - internal; becomes OutOfBoundsError where wave and lane are known
+class AccessFault(Exception):
     """An address outside every buffer. `position` counts the addresses of the access in row-major order."""
 
     def __init__(self, position: int, detail: str):
@@ -136,7 +136,7 @@ class Memory:
             return []
         low, high = int(addresses.min()), int(addresses.max())
         buffer, offset = self.locate(low)
-        if buffer is not None and 0 <= offset and high + width <= buffer.end and (buffer.writable or not writing):
+        if buffer is not None and offset >= 0 and high + width <= buffer.end and (buffer.writable or not writing):
             return [(buffer, None, (addresses - np.uint64(buffer.base)).view(np.int64))]
         return self._split_slowly(addresses, width, writing)
 

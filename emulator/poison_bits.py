@@ -13,11 +13,11 @@ from .semantics import integer_math as im
 U32 = np.uint32
 
 
-def _move(values, shadows):
+def _move(_values, shadows):
     return shadows[0]
 
 
-def _union(values, shadows):
+def _union(_values, shadows):
     result = shadows[0]
     for other in shadows[1:]:
         result = result | other
@@ -138,21 +138,21 @@ def _align(step: int, mask: int):
 
 
 def _byte(number: int):
-    def run(values, shadows):
+    def run(_values, shadows):
         return np.where(shadows[0] >> U32(8 * number) & U32(0xFF), U32(0xFFFFFFFF), U32(0))
 
     return run
 
 
-def _pack(values, shadows):
+def _pack(_values, shadows):
     return im.join_halves(*np.broadcast_arrays(*shadows))
 
 
-def _widen(values, shadows):
+def _widen(_values, shadows):
     return np.asarray(shadows[0]).astype(U32)
 
 
-def _sign_extend(values, shadows):
+def _sign_extend(_values, shadows):
     return np.asarray(shadows[0]).view(np.int16).astype(np.int32).view(U32)
 
 
@@ -161,7 +161,7 @@ EXACT_VECTOR = {
     "v_mov_b16": _move,
     "v_not_b32": _move,
     "v_not_b16": _move,
-    "v_bfrev_b32": lambda values, shadows: im.reverse_bits(shadows[0]),
+    "v_bfrev_b32": lambda _values, shadows: im.reverse_bits(shadows[0]),
     "v_and_b32": _and,
     "v_and_b16": _and,
     "v_or_b32": _or,
@@ -199,27 +199,27 @@ EXACT_VECTOR = {
 
 
 def _scalar_logic(rule):
-    return lambda values, shadows, g: rule(*values, *shadows)
+    return lambda values, shadows, _g: rule(*values, *shadows)
 
 
-def _scalar_select(values, shadows, g):
+def _scalar_select(_values, shadows, g):
     chosen = np.where(g.scc[:, None], shadows[0], shadows[1])
     return np.where(g.shadow.scc[:, None], U32(0xFFFFFFFF), chosen)
 
 
-def _scalar_bfe(values, shadows, g):
+def _scalar_bfe(values, shadows, _g):
     offset, size = values[1] & U32(31), values[1] >> U32(16) & U32(0x7F)
     return _spoiled(shadows[1], im.extract_unsigned(shadows[0], offset, size))
 
 
 def _scalar_shift(operator):
-    def run(values, shadows, g):
+    def run(values, shadows, _g):
         return _spoiled(shadows[1], operator(shadows[0], values[1] & U32(31)))
 
     return run
 
 
-def _scalar_sum(values, shadows, g):
+def _scalar_sum(_values, shadows, _g):
     both = np.ascontiguousarray(shadows[0] | shadows[1])
     if both.shape[1] == 2:
         return _leftward(both.view(np.uint64)).view(U32)
@@ -229,13 +229,13 @@ def _scalar_sum(values, shadows, g):
 EXACT_SCALAR = {
     **{f"s_{name}": _scalar_sum for name in ("add_co_u32", "add_co_i32", "sub_co_u32", "sub_co_i32", "mul_i32")},
     **{f"s_{name}_u64": _scalar_sum for name in ("add_nc", "sub_nc", "mul")},
-    **{f"s_mov_b{bits}": (lambda values, shadows, g: shadows[0].copy()) for bits in (32, 64)},
-    **{f"s_not_b{bits}": (lambda values, shadows, g: shadows[0].copy()) for bits in (32, 64)},
+    **{f"s_mov_b{bits}": (lambda _values, shadows, _g: shadows[0].copy()) for bits in (32, 64)},
+    **{f"s_not_b{bits}": (lambda _values, shadows, _g: shadows[0].copy()) for bits in (32, 64)},
     **{f"s_and_b{bits}": _scalar_logic(_and_bits) for bits in (32, 64)},
     **{f"s_or_b{bits}": _scalar_logic(_or_bits) for bits in (32, 64)},
-    **{f"s_xor_b{bits}": (lambda values, shadows, g: shadows[0] | shadows[1]) for bits in (32, 64)},
+    **{f"s_xor_b{bits}": (lambda _values, shadows, _g: shadows[0] | shadows[1]) for bits in (32, 64)},
     **{
-        f"s_and_not1_b{bits}": (lambda values, shadows, g: _and_bits(values[0], ~values[1], *shadows))
+        f"s_and_not1_b{bits}": (lambda values, shadows, _g: _and_bits(values[0], ~values[1], *shadows))
         for bits in (32, 64)
     },
     **{f"s_cselect_b{bits}": _scalar_select for bits in (32, 64)},

@@ -18,9 +18,10 @@ from .decode import DecodeError, decode
 from .errors import EmulationError, LaunchError, Place, UnsupportedInstructions
 from .examine import examiner
 from .instruction import Instruction
-from .launch import Launch, argument_block, chunk_size, initial_group, make_machine
+from .launch import Launch, argument_block, chunk_size, initial_group, make_machine, vector_count
 from .lines import SourceLines
 from .memory import Memory
+from .poison import Rule
 from .races import RaceDetector
 from .scheduler import Scheduler
 
@@ -44,6 +45,8 @@ class Program:
         self.instructions = instructions
         self._blocks = blocks
         self._lines = lines
+        self._vector_count = vector_count(instructions)
+        self._rules: dict[int, Rule] = {}
 
     @classmethod
     def load(cls, code: bytes, *, where: str, kernel: str | None = None) -> Program:
@@ -114,13 +117,13 @@ class Program:
 
     def _run(self, launch: Launch, memory: Memory, address: int, checks: Checks, meter: Meter, races) -> int:
         steps = 0
-        size = chunk_size(launch, self.instructions)
+        size = chunk_size(launch, self._vector_count)
         for first in range(0, launch.workgroups, size):
             count = min(size, launch.workgroups - first)
-            machine = make_machine(launch, memory, checks, self.instructions, first, count, meter, races)
-            scheduler = Scheduler(machine, self._blocks, examiner(checks), self._place)
+            machine = make_machine(launch, memory, checks, self._vector_count, first, count, meter, races)
+            scheduler = Scheduler(machine, self._blocks, examiner(checks, self._rules), self._place)
             machine.steps = steps
-            scheduler.run(initial_group(launch, machine, first, count, address))
+            scheduler.run(initial_group(launch, machine, first, address))
             meter.add_blocks(scheduler.executed)
             steps = machine.steps
         return steps

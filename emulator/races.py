@@ -15,99 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .access_tags import EPOCH_SHIFT, GROUP_SHIFT, MANY, MAX_EPOCH, SEVERAL_GROUPS, Overlap, Tracker
 from .errors import RaceError
 from .instruction import Instruction
 from .memory import Buffer, Memory
 from .state import LANES, Group
-
-# tag = workgroup + 1 << 32 | epoch << 12 | wave within the workgroup; 0: nobody.
-_EPOCH_SHIFT, _GROUP_SHIFT = np.int64(12), np.int64(32)
-_MANY = np.int64(0xFFF)  # in place of the wave: several waves of this workgroup in this epoch
-_SEVERAL_GROUPS = np.int64(-1)  # readers of several workgroups, which no barrier orders
-_MAX_EPOCH = (1 << 20) - 1
-
-
-class Tracker:
-    """Tags of one range of bytes. A granule is 4 bytes until somebody touches less than that."""
-
-    def __init__(self, size: int):
-        self._size = size
-        self._granule = 4
-        self._writers = self._empty()
-        self._readers = self._empty()
-
-    def _empty(self) -> np.ndarray:
-        # numpy asks the system for zeroed pages, which exist once they are touched.
-        return np.zeros(-(-self._size // self._granule) + 4, np.int64)
-
-    def granules(self, at: np.ndarray, width: int) -> np.ndarray:
-        """Numbers of the granules that each access covers: `[accesses, granules]`."""
-        wanted = self._granule
-        while wanted > 1 and (width % wanted or (at & (wanted - 1)).any()):
-            wanted //= 2
-        if wanted != self._granule:
-            self._refine(wanted)
-        first = at // self._granule if self._granule > 1 else at
-        count = width // self._granule
-        return first[:, None] if count == 1 else first[:, None] + np.arange(count)
-
-    def _refine(self, granule: int) -> None:
-        times = self._granule // granule
-        self._granule = granule
-        for name in ("_writers", "_readers"):
-            old, new = getattr(self, name), self._empty()
-            spread = np.repeat(old, times)[: len(new)]
-            new[: len(spread)] = spread
-            setattr(self, name, new)
-
-    def load(self, at: np.ndarray, width: int, tags: np.ndarray) -> tuple[int, np.int64] | None:
-        """Notes reads. Returns (number of the access, the other's tag) of a conflict."""
-        places = self.granules(at, width)
-        tags = tags[:, None]
-        found = _conflict(self._writers[places], tags)
-        if found is not None:
-            return found
-        before = self._readers[places]
-        same_epoch = (before >> _EPOCH_SHIFT) == (tags >> _EPOCH_SHIFT)
-        apart = (before != 0) & ((before >> _GROUP_SHIFT) != (tags >> _GROUP_SHIFT))
-        after = np.where(same_epoch & (before != tags), tags | _MANY, np.broadcast_to(tags, places.shape))
-        after = np.where(apart, _SEVERAL_GROUPS, after)
-        self._readers[places] = after
-        # Waves of this very instruction that read the same place: the last one was kept, and must stand for all.
-        kept = self._readers[places]
-        different = kept != after
-        if different.any():
-            together = (kept >> _EPOCH_SHIFT) == (np.broadcast_to(tags, places.shape) >> _EPOCH_SHIFT)
-            folded = np.where(together, np.broadcast_to(tags | _MANY, places.shape), _SEVERAL_GROUPS)
-            self._readers[places[different]] = folded[different]
-        return None
-
-    def store(self, at: np.ndarray, width: int, tags: np.ndarray) -> tuple[int, np.int64] | Overlap | None:
-        """Notes writes. Returns a conflict with a read, or where they meet other waves' writes."""
-        places = self.granules(at, width)
-        tags = tags[:, None]
-        found = _conflict(self._readers[places], tags)
-        if found is not None:
-            return found
-        before = self._writers[places]
-        earlier = _unordered(before, tags)
-        self._writers[places] = tags
-        kept = self._writers[places]
-        same_time = _unordered(kept, tags)
-        if not (earlier.any() or same_time.any()):
-            return None
-        earlier, same_time = earlier.any(axis=1), same_time.any(axis=1)
-        others = np.where(earlier, before[:, 0], kept[:, 0])
-        return Overlap(np.flatnonzero(earlier | same_time), earlier, others)
-
-
-@dataclass(frozen=True, slots=True)
-class Overlap:
-    """Accesses of a store that meet another wave's store; those in `earlier` meet one that is done."""
-
-    accesses: np.ndarray
-    earlier: np.ndarray
-    others: np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,24 +34,6 @@ class Pending:
     report: Callable[[int, np.int64], None]
 
 
-def _unordered(others: np.ndarray, tags: np.ndarray) -> np.ndarray:
-    """Where another wave's tag stands that no barrier orders before this access."""
-    different = (others != 0) & (others != tags)
-    if not different.any():
-        return different
-    return different & (
-        ((others >> _EPOCH_SHIFT) == (tags >> _EPOCH_SHIFT)) | ((others >> _GROUP_SHIFT) != (tags >> _GROUP_SHIFT))
-    )
-
-
-def _conflict(others: np.ndarray, tags: np.ndarray) -> tuple[int, np.int64] | None:
-    bad = _unordered(others, tags)
-    if not bad.any():
-        return None
-    access, granule = np.argwhere(bad)[0]
-    return int(access), others[access, granule]
-
-
 class RaceDetector:
     """Watches one launch. `first_wave` of each part of the grid is set as it starts."""
 
@@ -147,28 +41,49 @@ class RaceDetector:
         self._memory = memory
         self._per_group = waves_per_group
         self._buffers: dict[int, Tracker] = {}
-        self._lds: Tracker | None = None
+        self._lds = Tracker(0)
+        self._lds_is_shared = True
+        self._workgroups = self._stride = 0
         self._pending: list[Pending] = []
         self.first_wave = 0
 
-    def start(self, first_wave: int, lds_bytes: int) -> None:
+    def start(self, first_wave: int, workgroups: int, lds_stride: int) -> None:
         """A new part of the grid: LDS is new, global memory is not."""
         self.first_wave = first_wave
-        self._lds = Tracker(lds_bytes)
+        self._workgroups, self._stride = workgroups, lds_stride
+        self._lds = Tracker(lds_stride)
+        self._lds_is_shared = True
 
-    def on_lds(self, g: Group, instruction: Instruction, at: np.ndarray, width: int, where, kind: str) -> None:
-        if kind == "atomic" or self._lds is None:
+    def on_lds(self, g: Group, _instruction: Instruction, at: np.ndarray, width: int, where, kind: str) -> None:
+        """While all workgroups touch the same offsets of their LDS at the same time, one of them stands for all."""
+        if kind == "atomic":
             return
         flat = at.reshape(-1)
+        bases = np.broadcast_to(g.lds_base, (g.count, LANES))[_mask(g, where)]
+        tags = self._tags(g, where) & ~(np.int64(-1) << GROUP_SHIFT) | np.int64(1) << GROUP_SHIFT
 
         def report(access: int, other: np.int64) -> None:
-            offset = int(flat[access] - np.broadcast_to(g.lds_base, (g.count, LANES))[_mask(g, where)][access])
-            self._report(g, where, access, other, kind, f"offset {offset} of LDS")
+            self._report(
+                g, where, access, other, kind, f"offset {int(flat[access] - bases[access])} of LDS", local=True
+            )
 
-        found = getattr(self._lds, kind)(flat, width, self._tags(g, where))
+        times = self._workgroups if self._is_uniform(g, at, tags, where) else 1
+        if times == 1 and self._lds_is_shared and self._workgroups > 1:
+            self._lds, self._lds_is_shared = self._lds.repeated(self._workgroups), False
+        own = len(flat) // times
+        found = getattr(self._lds, kind)(flat[:own], width, tags[:own])
+        if times > 1 and isinstance(found, Overlap):
+            found = found.repeated(times)
         self._note(found, g.machine.lds.data, flat, width, None, report)
 
-    def on_global(self, g: Group, instruction: Instruction, at: np.ndarray, width: int, where, kind: str) -> None:
+    def _is_uniform(self, g: Group, at: np.ndarray, tags: np.ndarray, where) -> bool:
+        if not self._lds_is_shared or where is not True or g.count != self._workgroups * self._per_group:
+            return False
+        offsets = (at - g.lds_base).reshape(self._workgroups, -1)
+        tags = tags.reshape(self._workgroups, -1)
+        return bool((offsets == offsets[0]).all() and (tags == tags[0]).all())
+
+    def on_global(self, g: Group, _instruction: Instruction, at: np.ndarray, width: int, where, kind: str) -> None:
         if kind == "atomic":
             return
         flat = at.reshape(-1)
@@ -225,13 +140,17 @@ class RaceDetector:
     def _tags(self, g: Group, where) -> np.ndarray:
         """One tag an access, in the order of the addresses."""
         waves = g.wave_numbers + self.first_wave
-        epochs = np.minimum(g.machine.signals[g.waves], _MAX_EPOCH)
-        tags = (waves // self._per_group + 1) << _GROUP_SHIFT | epochs << _EPOCH_SHIFT | waves % self._per_group
+        epochs = np.minimum(g.machine.signals[g.waves], MAX_EPOCH)
+        tags = (waves // self._per_group + 1) << GROUP_SHIFT | epochs << EPOCH_SHIFT | waves % self._per_group
         return np.broadcast_to(tags[:, None], (g.count, LANES))[_mask(g, where)]
 
-    def _report(self, g: Group, where, position: int, other: np.int64, kind: str, place: str) -> None:
+    def _report(
+        self, g: Group, where, position: int, other: np.int64, kind: str, place: str, *, local: bool = False
+    ) -> None:
         wave, lane = g.lane_at(position, where)
         own_group, own_wave = divmod(wave + self.first_wave, self._per_group)
+        if local:
+            other = np.int64(own_group + 1) << GROUP_SHIFT | other & ~(np.int64(-1) << GROUP_SHIFT)
         verb = "writes" if kind == "store" else "reads"
         raise RaceError(
             f"{verb} {place}, which {_who(other)} touched, without a barrier between "
@@ -244,7 +163,7 @@ def _mask(g: Group, where) -> np.ndarray:
 
 
 def _who(tag: np.int64) -> str:
-    if tag == _SEVERAL_GROUPS:
+    if tag == SEVERAL_GROUPS:
         return "waves of several workgroups"
-    group, wave = int(tag >> _GROUP_SHIFT) - 1, int(tag & _MANY)
-    return f"several waves of workgroup {group}" if wave == int(_MANY) else f"wave {wave} of workgroup {group}"
+    group, wave = int(tag >> GROUP_SHIFT) - 1, int(tag & MANY)
+    return f"several waves of workgroup {group}" if wave == int(MANY) else f"wave {wave} of workgroup {group}"

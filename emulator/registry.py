@@ -18,7 +18,7 @@ Factory = Callable[[Instruction], Step]
 _FACTORIES: dict[tuple[str, str], Factory] = {}
 
 
-class Refused(Exception):  # noqa: N818 - raised by a factory, never seen by a caller
+class Refused(Exception):
     """A form of an instruction that its factory does not know; the argument says which."""
 
 

@@ -32,7 +32,7 @@ class Rows(dict):
 
 
 class Registers:
-    """Registers of `waves` waves. `shadow` has the same shape and a set bit for each bit that nobody wrote, if tracked."""
+    """Registers of `waves` waves. `shadow`, if tracked, has a set bit for each bit that nobody wrote."""
 
     def __init__(self, vector_count: int, waves: int, *, track: bool = False):
         self.waves = waves

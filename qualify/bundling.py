@@ -12,7 +12,7 @@ from typing import Any
 from assay.bundle import Bundle, Contents, Fault, FaultsError, Manifest, verify_bundle
 
 from .placing import place_bundle
-from .verification import object_faults
+from .verification import file_fault, object_faults
 
 SCHEMA = "assay.bundle/1"
 # What a bundle says once of all its rows, and so must be the same in all that are put together.
@@ -24,7 +24,7 @@ class MergeError(FaultsError):
 
 
 class NoBundle(FaultsError):
-    """A file that is not there; exit status 2."""
+    """A file that is not there or not to be read; exit status 2."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ def bundle_bundles(paths: Sequence[Path], out: Path) -> dict[str, Any]:
     """Write to `out` what all of `paths` hold; returns what `assay bundle --json` prints.  Equal inputs in any order
     give equal bytes.
 
-    Raises NoBundle for a missing file, MergeError with everything that is damaged or contradictory, BundleError where
-    `out` cannot be written.  Then nothing was written, and what stood at `out` still does.
+    Raises NoBundle for what is no file to read, MergeError with everything that is damaged or contradictory,
+    BundleError where `out` cannot be written.  Then nothing was written, and what stood at `out` still does.
     """
-    missing = [Fault(str(path), "no such file", "a bundle") for path in paths if not path.is_file()]
+    missing = [fault for path in paths if (fault := file_fault(path))]
     if missing:
         raise NoBundle(missing)
     # By path, so that what is said of them does not depend on the order of the arguments either.

@@ -99,7 +99,7 @@ def require_emulation(target: TargetFile, families: list[str]) -> None:
         faults.append(Fault(f"evidence emulated on {target.target}", given, "targets of gfx12", hint))
     for module, package in _NEEDED.items():
         if importlib.util.find_spec(module) is None:
-            hint = "install the emulate extra: pip install 'assay[build,emulate]'"
+            hint = "install the emulate extra: pip install '.[build,emulate]'"
             faults.append(Fault("evidence emulated", f"{package} is not installed", package, hint))
     for family in families:
         if importlib.util.find_spec(f"assay.reference.{family}") is None:

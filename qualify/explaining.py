@@ -19,6 +19,7 @@ from assay.bundle.table import NEAREST, covered, impossible_values, nearest_firs
 from assay.codegen.records import spell
 
 from . import terminal
+from .verification import file_fault
 
 SCHEMA = "assay.explain/1"
 
@@ -69,6 +70,8 @@ def explain_request(bundle: Path, family: str, request: dict[str, Any], as_json:
     request = dict(request)
     target = request.pop("target", None)
     try:
+        if unreadable := file_fault(bundle):
+            raise BundleError(unreadable)
         with Bundle.open(bundle) as opened:
             rows = _rows_of(opened, family, target)
             _check_values(rows, request)

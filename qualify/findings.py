@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-State = Literal["ok", "warning", "problem"]
-BUILD_EXTRA_HINT = "install the build extra: pip install 'assay[build]'"
+State = Literal["ok", "warning", "problem", "absent"]
+BUILD_EXTRA_HINT = "install the build extra: pip install '.[build]'"
 # Importing torch from a cold disk takes tens of seconds.
 _CHILD_SECONDS = 60.0
 

@@ -105,7 +105,8 @@ def judge(variant: Variant, outcome: Outcome, target: TargetFile, family: Family
     """All that is wrong with what a compilation gave.  Never raises for a bad binary: that is a reason."""
     if outcome.status == "abandoned":
         detail = "known before the last compiler stages, which were left out"
-        reason = Reason("lds_total_bytes", target.limits.lds_bytes, outcome.shared_bytes, detail)
+        limit = budgets(target, family)["lds_total_bytes"]
+        reason = Reason("lds_total_bytes", limit, outcome.shared_bytes, detail)
         return Judgement(variant, outcome, None, None, (reason,))
     if outcome.status != "compiled":
         reason = Reason("compilation", "compiled", outcome.status.replace("_", " "), outcome.messages)
@@ -149,7 +150,8 @@ def with_emulation(judgement: Judgement, emulation: Emulation) -> Judgement:
 
 def budgets(target: TargetFile, family: FamilyFile) -> dict[str, int]:
     """The limits of a target, tightened where the family asks for less."""
-    limits = {**target.budgets.given(), "lds_total_bytes": target.limits.lds_bytes}
+    limits = target.budgets.given()
+    limits["lds_total_bytes"] = min(target.limits.lds_bytes, limits.get("lds_total_bytes", target.limits.lds_bytes))
     for name, limit in family.budgets.given().items():
         limits[name] = min(limit, limits.get(name, limit))
     return limits

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -17,8 +18,11 @@ from assay.bundle import Bundle, Fault, FaultsError
 from assay.codegen.records import spell
 
 from .reports.labels import constant_axes, problem_label
+from .verification import file_fault
 
 SCHEMA = "assay.inspect/1"
+# Columns of a line that a log may have.
+_WIDEST = 2000
 # The first bytes of a bundle; bundle/format.py has the whole grammar.
 _BUNDLE_MAGIC = b"\x89ASSAY"
 # Resources that only the other vendor's files tell, by backend; and what a launch asks for, which no bare file tells.
@@ -42,6 +46,8 @@ class Inspected:
 
 def inspect_file(path: Path) -> Inspected:
     """What is in a file.  Raises InspectError."""
+    if fault := file_fault(path):
+        raise InspectError(fault)
     try:
         with path.open("rb") as file:
             head = file.read(len(_BUNDLE_MAGIC))
@@ -78,8 +84,11 @@ def _bundle_kernels(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
     with Bundle.open(path) as bundle:
         for family in bundle.families():
             for row in bundle.rows(family):
-                found = objects.read_object(bundle.object_bytes(row.object), where=f"{path}: row {row.id}")
-                kernel = next(kernel for kernel in found.kernels if kernel.name == row.symbol)
+                where = f"{path}: row {row.id}"
+                found = {k.name: k for k in objects.read_object(bundle.object_bytes(row.object), where=where).kernels}
+                if row.symbol not in found:
+                    raise InspectError(Fault(where, f"no kernel {row.symbol!r} in its code object", ", ".join(found)))
+                kernel = found[row.symbol]
                 record = bundle.variant(row.id)
                 read = {name: value for name, value in kernel.resources.to_dict().items() if value is not None}
                 resources = {**record.resources, **read}
@@ -107,6 +116,7 @@ def _print_variants(out: Console, kernels: list[dict[str, Any]], families: Itera
         groups.setdefault(family, []).append(kernel)
     names = [name for name in _names(kernels) if any(kernel["resources"].get(name) is not None for kernel in kernels)]
     for family, group in groups.items():
+        figures = {name: [_figure(kernel["resources"].get(name)) for kernel in group] for name in names}
         constant = constant_axes([kernel["problem"].items() for kernel in group])
         title = family + (f" ({', '.join(constant)})" if constant else "")
         table = Table(title=Text(title), title_justify="left", header_style="bold")
@@ -115,11 +125,13 @@ def _print_variants(out: Console, kernels: list[dict[str, Any]], families: Itera
         table.add_column("problem", no_wrap=not out.is_terminal, overflow="fold")
         table.add_column("target", no_wrap=True)
         for name in names:
-            table.add_column(name.replace("_", "\n"), justify="right")
-        for kernel in group:
+            table.add_column(name.replace("_", "\n"), justify="right", min_width=max(map(len, figures[name])))
+        for number, kernel in enumerate(group):
             label = f"{family} {problem_label(kernel['problem'].items(), constant)}"
-            figures = (_figure(kernel["resources"].get(name)) for name in names)
-            table.add_row(kernel["variant"], Text(label), kernel["arch"], *figures)
+            cells = [kernel["variant"], label, kernel["arch"], *(figures[name][number] for name in names)]
+            table.add_row(*map(Text, cells))
+        if not out.is_terminal:
+            out.width = max(out.width, Measurement.get(out, out.options.update(max_width=_WIDEST), table).maximum)
         out.print(table)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from assay.bundle import BundleError, Contents, Fault, verify_bundle, write_bundle
@@ -13,16 +13,24 @@ from assay.bundle import BundleError, Contents, Fault, verify_bundle, write_bund
 from .verification import object_faults
 
 
-def place_bundle(path: Path, contents: Contents, target_budgets: Mapping[str, int] | None = None) -> str:
+def place_bundle(
+    path: Path,
+    contents: Contents,
+    target_budgets: Mapping[str, int] | None = None,
+    *,
+    before_commit: Callable[[], None] = lambda: None,
+) -> str:
     """Write `contents` to `path`, whose folder must exist; returns the bundle's identity.
 
-    target_budgets: target -> most bytes of its code objects as stored.  Raises BudgetError where one is exceeded and
-    BundleError for anything else; then what stood at `path` still does, and nothing new stands beside it.
+    target_budgets: target -> most bytes of its code objects as stored.  before_commit: called when the bundle is
+    written and verified and has not taken its name yet; what it raises keeps it from that.  Raises BudgetError where a
+    budget is exceeded and BundleError for anything else; then what stood at `path` still does, and nothing beside it.
     """
     with _sole_writer(path) as candidate:
         identity = write_bundle(candidate, contents, target_budgets=target_budgets)
         if faults := verify_bundle(candidate, object_faults):
             raise BundleError(faults)
+        before_commit()
     return identity
 
 
@@ -30,6 +38,8 @@ def place_bundle(path: Path, contents: Contents, target_budgets: Mapping[str, in
 def _sole_writer(path: Path) -> Iterator[Path]:
     """A name beside `path` that becomes `path` at the end.  Builders of one folder take turns, so it is always the same
     name and what a killed one left is written over.  Raises BundleError."""
+    if not path.name or path.is_dir():
+        raise BundleError(Fault(str(path), "cannot be written: is a folder", "the name of a file"))
     candidate = path.with_name(f".{path.name}.unverified")
     try:
         descriptor = os.open(path.parent, os.O_RDONLY)

@@ -59,7 +59,7 @@ def specs() -> Iterator[Finding]:
 def locks() -> Iterator[Finding]:
     """Every committed lock at hand against the installed compiler."""
     from assay import kernel_specs
-    from assay.codegen.toolchain import find_toolchain
+    from assay.codegen.toolchain import installed_toolchain
 
     from .lock import LockError, read_lock
 
@@ -68,7 +68,7 @@ def locks() -> Iterator[Finding]:
     if not paths:
         yield Finding("locks", "absent", f"none in {', '.join(map(str, roots))}")
         return
-    here = find_toolchain()
+    here = installed_toolchain()
     for path in paths:
         try:
             lock = read_lock(path)

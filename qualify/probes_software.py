@@ -68,9 +68,9 @@ def triton() -> Iterator[Finding]:
     if _installed("triton") is None:
         yield Finding("triton", "warning", "not installed; bundles can be used, not built", BUILD_EXTRA_HINT)
         return
-    from assay.codegen.toolchain import find_toolchain
+    from assay.codegen.toolchain import installed_toolchain
 
-    toolchain = find_toolchain()
+    toolchain = installed_toolchain()
     yield Finding("triton", "ok", f"{toolchain.triton_version}, wheel {toolchain.wheel_sha256[:16]}")
     yield _files_as_recorded(importlib.metadata.distribution("triton"))
     answer = ask_python("import triton, triton.compiler; print(triton.__version__)")

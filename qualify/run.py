@@ -10,6 +10,7 @@ from typing import Any
 
 from assay.bundle import BudgetError, BundleError, Contents, Fault, check_budgets
 from assay.bundle.atomic import replace_file
+from assay.bundle.validate import contents_faults
 from assay.codegen.builder import Builder
 from assay.codegen.cache import CompileCache
 from assay.codegen.environment import ignored_overrides
@@ -22,6 +23,7 @@ from assay.codegen.toolchain import find_toolchain
 from . import lock as locks
 from .bundle_contents import bundle_contents
 from .emulating import Emulations, require_emulation
+from .gates import Judgement
 from .placing import place_bundle
 from .reports.formats import DEFAULT, FORMATS
 from .reports.json_report import report
@@ -60,14 +62,19 @@ class RunOptions:
     def lock_path(self) -> Path:
         return self.lock or self.folder / f"qualified.{self.profile}.lock"
 
+    @property
+    def _infix(self) -> str:
+        """What keeps the artefacts of another profile, or of a part, apart from those of the whole core profile."""
+        return ("" if self.profile == "core" else f".{self.profile}") + (".only" if self.only else "")
+
     def report_path(self, name: str) -> Path:
-        """Where a report goes; one of a part never stands in the place of the whole one."""
+        """Where a report goes."""
         stem, dot, suffix = name.partition(".")
-        return self.folder / (f"{stem}.only{dot}{suffix}" if self.only else name)
+        return self.folder / f"{stem}{self._infix}{dot}{suffix}"
 
     @property
     def bundle_path(self) -> Path:
-        return self.folder / (f"{self.target}.only.assay" if self.only else f"{self.target}.assay")
+        return self.folder / f"{self.target}{self._infix}.assay"
 
 
 @dataclass
@@ -129,18 +136,24 @@ def qualify(specs: SpecSet, options: RunOptions, problems_found: Callable[[int],
     run = RunResult(results, [], QUALIFIED)
     run.warnings = [*_override_warnings(), *(f"damaged cache entry {name} was compiled anew" for name in cache.damaged)]
     failed = [result for result in results if not result.qualified]
+    if uncompiled := sum(_did_not_compile(item) for result in results for item in result.rejected):
+        run.status = GATE_FAILED
+        run.complaints.append(f"{uncompiled} candidates did not compile, which is a failure and never a skip")
+        run.messages += run.complaints
     if failed:
         run.status = GATE_FAILED
         run.messages.append(f"{len(failed)} of {len(results)} problems have no qualified candidate")
-    run.complaints = waivers.complaints(whole_profile=not options.only)
-    if run.complaints:
+    if complaints := waivers.complaints(whole_profile=not options.only):
         run.status = GATE_FAILED
-        run.messages += run.complaints
+        run.complaints += complaints
+        run.messages += complaints
     about_gates = len(run.messages)
     _compare_lock(run, options, now)
     about_lock = run.messages[about_gates:]
+    contents = None
     if run.status == QUALIFIED:
-        _finish(run, options, now, bundle_contents(specs, target, options.profile, toolchain, results), target)
+        contents = bundle_contents(specs, target, options.profile, toolchain, results)
+        _judge_contents(run, contents, target)
     record = RunRecord(
         specs=specs,
         target=target,
@@ -157,10 +170,22 @@ def qualify(specs: SpecSet, options: RunOptions, problems_found: Callable[[int],
         lock_path=options.lock_path,
     )
     run.document = report(record)
-    if not options.check:
+    if options.check:
+        return run
+
+    def write_reports() -> None:
         for name in options.reports:
             _write(run, options.report_path(FORMATS[name].file), FORMATS[name].encoded(record))
+
+    if run.status == QUALIFIED and contents is not None:
+        _write_qualified(run, options, now, contents, write_reports)
+    else:
+        write_reports()
     return run
+
+
+def _did_not_compile(judgement: Judgement) -> bool:
+    return judgement.outcome.status in ("compile_error", "crashed", "timed_out")
 
 
 def _override_warnings() -> list[str]:
@@ -203,14 +228,14 @@ def _compare_lock(run: RunResult, options: RunOptions, now: locks.Lock) -> None:
         run.status = GATE_FAILED
 
 
-def _finish(run: RunResult, options: RunOptions, now: locks.Lock, contents: Contents, target: TargetFile) -> None:
-    """Hold the contents against the target's size budget, and write them unless only judging was asked for."""
-    budgets = {target.target: target.limits.bundle_bytes} if target.limits.bundle_bytes is not None else {}
+def _judge_contents(run: RunResult, contents: Contents, target: TargetFile) -> None:
+    """What would keep the contents from becoming a bundle.  Raises SpecError: rows that no call could tell apart."""
+    if faults := contents_faults(contents):
+        raise SpecError(faults)
+    if target.limits.bundle_bytes is None:
+        return
     try:
-        if not options.check:
-            _write_qualified(run, options, now, contents, budgets)
-        elif budgets:
-            check_budgets(contents, target_budgets=budgets)
+        check_budgets(contents, target_budgets={target.target: target.limits.bundle_bytes})
     except BudgetError as error:
         run.status = GATE_FAILED
         run.complaints += [str(fault) for fault in error.faults]
@@ -218,15 +243,19 @@ def _finish(run: RunResult, options: RunOptions, now: locks.Lock, contents: Cont
 
 
 def _write_qualified(
-    run: RunResult, options: RunOptions, now: locks.Lock, contents: Contents, budgets: dict[str, int]
+    run: RunResult, options: RunOptions, now: locks.Lock, contents: Contents, write_reports: Callable[[], None]
 ) -> None:
-    """Bundle and lock, each whole or not at all.  Raises BudgetError before either is written."""
+    """Lock, reports and bundle.  The bundle comes last: what cannot be written leaves nothing new under its name."""
     new_lock = str(_merged(options, now)).encode() if options.update_lock else None
     _make_folder(options.folder)
-    run.identity = place_bundle(options.bundle_path, contents, budgets)
-    run.written.append(options.bundle_path)
-    if new_lock is not None:
-        _write(run, options.lock_path, new_lock)
+
+    def before_commit() -> None:
+        if new_lock is not None:
+            _write(run, options.lock_path, new_lock)
+        write_reports()
+
+    run.identity = place_bundle(options.bundle_path, contents, before_commit=before_commit)
+    run.written.insert(0, options.bundle_path)
 
 
 def _merged(options: RunOptions, now: locks.Lock) -> locks.Lock:

@@ -105,8 +105,8 @@ def _table(family: str, target: TargetFile, results: list[ProblemResult], *, nar
     """Text folds where the terminal is narrow; figures and verdicts never do, since they are what the table is for."""
     constant = _constant_axes([result.problem for result in results])
     columns = [column for column in _COLUMNS if any(_cell(result.chosen, column[1]) != "-" for result in results)]
-    same = [column for column in columns if len({_cell(result.chosen, column[1]) for result in results}) == 1]
-    hoisted = same if len(results) > 1 else []
+    near = [_near(result, target) for result in results]
+    hoisted = [column for column in columns if _is_hoisted(column[1], results, near)]
     title = f"{family} on {target.target}" + (f" ({', '.join(constant)})" if constant else "")
     if hoisted:
         figures = ", ".join(f"{name} {_cell(results[0].chosen, names)}" for name, names in hoisted)
@@ -122,17 +122,27 @@ def _table(family: str, target: TargetFile, results: list[ProblemResult], *, nar
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("variant",) if narrow else ("occupancy", "evidence", "variant"):
         table.add_column(name, no_wrap=True)
-    for result in results:
+    for result, marked in zip(results, near, strict=True):
         chosen = result.chosen
-        near = {limit.budget for limit in near_limits(chosen, target, result.family)} if chosen else set()
         verdict = Text("qualified", "green") if chosen else Text("FAILED", "bold red")
         launch = _launch_values(chosen) if chosen else "no candidate qualifies"
-        cells: list[str | Text] = [_marked(_cell(chosen, names), not near.isdisjoint(names)) for _, names in shown]
+        cells: list[str | Text] = [_marked(_cell(chosen, names), not marked.isdisjoint(names)) for _, names in shown]
         fits = occupancy_of(target.occupancy, chosen.kernel, chosen.resources) if chosen else None
         variant = chosen.variant.id[:_SHOWN_ID] if chosen else "-"
         cells += [variant] if narrow else ["-" if fits is None else str(fits), _evidence(chosen), variant]
         table.add_row(_problem_label(result.problem, constant), verdict, launch, *cells)
     return table
+
+
+def _near(result: ProblemResult, target: TargetFile) -> set[str]:
+    """The figures of a chosen variant that are close to a limit."""
+    return {limit.budget for limit in near_limits(result.chosen, target, result.family)} if result.chosen else set()
+
+
+def _is_hoisted(names: tuple[str, ...], results: list[ProblemResult], near: list[set[str]]) -> bool:
+    """Whether a column says the same in every row, and nothing to look at: it is then said once, in the title."""
+    cells = {_cell(result.chosen, names) for result in results}
+    return len(results) > 1 and len(cells) == 1 and all(marked.isdisjoint(names) for marked in near)
 
 
 def _launch_title(result: ProblemResult) -> str:

@@ -2,8 +2,29 @@
 
 from __future__ import annotations
 
+import stat
+from pathlib import Path
+
 from assay import objects
 from assay.bundle import Fault, Row, TargetRecord
+
+# No bundle and no code object comes near it.
+_MOST_BYTES = 1 << 30
+
+
+def file_fault(path: Path) -> Fault | None:
+    """Why a file is not to be read: it is not there, may never end, such as a pipe or a device, or is huge."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        return Fault(str(path), error.strerror or str(error), "a readable file")
+    if stat.S_ISDIR(status.st_mode):
+        return Fault(str(path), "a folder", "a regular file")
+    if not stat.S_ISREG(status.st_mode):
+        return Fault(str(path), "a pipe, device or socket", "a regular file", "copy what it holds to a file")
+    if status.st_size > _MOST_BYTES:
+        return Fault(str(path), f"{status.st_size:,} bytes", f"at most {_MOST_BYTES:,} bytes")
+    return None
 
 
 def object_faults(code: bytes, row: Row, target: TargetRecord) -> list[Fault]:

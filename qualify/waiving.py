@@ -38,13 +38,14 @@ class WaiverBook:
         for reason in judgement.reasons:
             waiver = concerned.get(reason.budget)
             if waiver is not None and self._covers(waiver, reason):
-                self._applied.add(waiver.name)
                 waived.append(Waived(waiver, reason))
             elif waiver is not None and not self._expired(waiver):
                 detail = f"waiver {waiver.name} allows {waiver.ceiling}"
                 reasons.append(replace(reason, detail=detail))
             else:
                 reasons.append(reason)
+        if not reasons:
+            self._applied.update(item.waiver.name for item in waived)
         return replace(judgement, reasons=tuple(reasons), waived=tuple(waived))
 
     def complaints(self, *, whole_profile: bool) -> list[str]:
@@ -52,7 +53,8 @@ class WaiverBook:
         lines = []
         for waiver in self.waivers:
             judged = self._judged.get(waiver.variant)
-            if waiver.name in self._applied or (judged is None and not whole_profile):
+            out_of_sight = judged is None and not whole_profile and not self._expired(waiver)
+            if waiver.name in self._applied or out_of_sight:
                 continue
             lines.append(f"waiver {waiver.name}: {self._why_unused(waiver, judged)}")
         return lines
@@ -63,6 +65,9 @@ class WaiverBook:
         if judged is None:
             return f"no candidate that was tried is variant {waiver.variant}: the kernel changed, or an earlier one won"
         broken = next((reason for reason in judged.reasons if reason.budget == waiver.budget), None)
+        if broken is not None and self._covers(waiver, broken):
+            others = ", ".join(reason.budget for reason in judged.reasons if reason is not broken)
+            return f"lets nothing pass: variant {waiver.variant} also breaks {others}"
         if broken is not None:
             return f"allows {waiver.budget} up to {waiver.ceiling}, variant {waiver.variant} has {broken.actual}"
         return f"not needed: variant {waiver.variant} keeps {waiver.budget} within its budget; delete the waiver"

@@ -91,7 +91,7 @@ _ATOMICS: dict[str, Atomic] = {
             ("and", np.bitwise_and),
             ("or", np.bitwise_or),
             ("xor", np.bitwise_xor),
-            ("swap", lambda old, data: data),
+            ("swap", lambda _old, data: data),
         )
     },
     **{f"cmpswap_b{bits}": Atomic(_compare_swap, f"u{bits}", compares=True) for bits in (32, 64)},
@@ -150,7 +150,7 @@ def _operands(g: Group, atomic: Atomic, registers: list[int], where) -> list[np.
     return found
 
 
-def _put_before(g: Group, atomic: Atomic, register: int, before: np.ndarray, where) -> None:
+def _put_before(g: Group, register: int, before: np.ndarray, where) -> None:
     width = before.dtype.itemsize
     carrier = before.view(np.uint32 if width == 4 else np.uint64)
     put_loaded(g, Transfer(width), register, [carrier.reshape(g.count, 32) if where is True else carrier], where)
@@ -169,7 +169,7 @@ def _global_step(instruction: Instruction, atomic: Atomic, addresses, data: int,
         operands = _operands(g, atomic, registers, where)
         before = g.machine.atomic_global(g, at.reshape(-1), operands, atomic.function, DTYPES[atomic.kind], where)
         if target is not None:
-            _put_before(g, atomic, target, before, where)
+            _put_before(g, target, before, where)
 
     return run
 
@@ -238,14 +238,14 @@ def _make_lds(instruction: Instruction) -> Step:
         start = g.u[source] if where is True else g.u[source][where]
         if not start.size:
             return
-        at = lds.offsets(g, instruction, start, single_offset(instruction), width, where)
+        at = lds.offsets(g, start, single_offset(instruction), width, where)
         lds.observe(g, instruction, at, width, where, "atomic")
         lds.check_defined(at, width)
         operands = _operands(g, atomic, registers, where)
         elements = lds.view(width).view(DTYPES[atomic.kind])
         before = resolve(elements, at.reshape(-1) // width, operands, atomic.function)
         if target is not None:
-            _put_before(g, atomic, target, before, where)
+            _put_before(g, target, before, where)
 
     return run
 
@@ -265,12 +265,12 @@ def _make_exchange_pair(instruction: Instruction) -> Step:
             return
         befores = []
         for offset, register in zip(offsets, data, strict=True):
-            at = lds.offsets(g, instruction, start, offset, width, where)
+            at = lds.offsets(g, start, offset, width, where)
             lds.observe(g, instruction, at, width, where, "atomic")
             operands = _operands(g, atomic, [register], where)
             befores.append(resolve(lds.view(width), at.reshape(-1) // width, operands, atomic.function))
         for number, before in enumerate(befores):
-            _put_before(g, atomic, target + number * width // 4, before, where)
+            _put_before(g, target + number * width // 4, before, where)
 
     return run
 

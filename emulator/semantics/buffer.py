@@ -112,5 +112,5 @@ add("VBUFFER", (f"buffer_store_{form}" for form in STORE_FORMS), _store)
 
 
 @semantics("VBUFFER", "buffer_load_format_x", "buffer_store_format_x")
-def _formatted(instruction: Instruction) -> Step:
+def _formatted(_instruction: Instruction) -> Step:
     raise Refused("typed buffers")

@@ -1,7 +1,7 @@
 """Program control: SOPP and the barrier instructions of SOP1 (RDNA4 ISA, 'Program Flow Control').
 
-Branches, the end of the program and barrier waits decide where waves go next; the scheduler does that.  What stands here
-are the instructions that do nothing to the state, and signalling a barrier.
+Branches, the end of the program and barrier waits decide where waves go next; the scheduler does that.  What stands
+here are the instructions that do nothing to the state, and signalling a barrier.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _barrier_signal(instruction: Instruction) -> Step:
 
 
 @semantics("SOP1", "s_getpc_b64", "s_setpc_b64", "s_swappc_b64")
-def _jump(instruction: Instruction) -> Step:
+def _jump(_instruction: Instruction) -> Step:
     raise Refused("a computed jump")
 
 

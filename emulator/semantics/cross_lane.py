@@ -9,7 +9,7 @@ from ..registry import Refused, Step, semantics
 from ..state import LANES, Group
 from .constants import is_constant
 from .operands import scalar_reader, vector_reader
-from .sop import write_scalar
+from .scalar_results import write_scalar
 from .vop import destination, result_row, source_half
 
 U32 = np.uint32
@@ -26,11 +26,8 @@ def _readfirstlane(instruction: Instruction) -> Step:
     source = number - VGPR
 
     def run(g: Group) -> None:
-        if g.mask is True:
-            value = g.u[source][:, 0]
-        else:
-            value = g.u[source][np.arange(g.count), g.mask.argmax(axis=1)]
-        write_scalar(g, register, "u32", value)
+        lane = 0 if g.mask is True else g.mask.argmax(axis=1)
+        write_scalar(g, register, "u32", g.u[source][np.arange(g.count), lane])
 
     return run
 
@@ -136,7 +133,7 @@ def _swap(instruction: Instruction) -> Step:
 
 
 @semantics("VOP1", "v_movrels_b32", "v_movreld_b32")
-def _relative(instruction: Instruction) -> Step:
+def _relative(_instruction: Instruction) -> Step:
     raise Refused("registers addressed through M0")
 
 

@@ -60,7 +60,7 @@ def _row_control(control: int) -> tuple[np.ndarray, np.ndarray]:
         case 0x10 if count:
             return _ROW | (_IN_ROW + count & 15), _IN_ROW + count < 16
         case 0x11 if count:
-            return _ROW | (_IN_ROW - count & 15), _IN_ROW >= count
+            return _ROW | (_IN_ROW - count & 15), count <= _IN_ROW
         case 0x12 if count:
             return _ROW | (_IN_ROW - count & 15), everywhere
         case 0x14 if count == 0:

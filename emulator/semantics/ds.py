@@ -47,7 +47,7 @@ def _load(instruction: Instruction) -> Step:
         if not start.size:
             return
         # Both addresses before the first result: the destination may hold the address.
-        places = [lds.offsets(g, instruction, start, offset, transfer.width, where) for offset, _ in accesses]
+        places = [lds.offsets(g, start, offset, transfer.width, where) for offset, _ in accesses]
         for at, (_, register) in zip(places, accesses, strict=True):
             lds.observe(g, instruction, at, transfer.width, where, "load")
             pieces = [lds.load(at + skip if skip else at, width) for skip, width in transfer.pieces]
@@ -68,7 +68,7 @@ def _store(instruction: Instruction) -> Step:
         if not start.size:
             return
         for (offset, _), register in zip(accesses, data, strict=False):
-            at = lds.offsets(g, instruction, start, offset, transfer.width, where)
+            at = lds.offsets(g, start, offset, transfer.width, where)
             lds.observe(g, instruction, at, transfer.width, where, "store")
             stored = get_stored(g, transfer, register, where)
             for (skip, width), values in zip(transfer.pieces, stored, strict=True):

@@ -49,7 +49,7 @@ def _permute(instruction: Instruction) -> Step:
 
 @semantics("DS", "ds_swizzle_b32")
 def _swizzle(instruction: Instruction) -> Step:
-    """A fixed pattern: quads (bit 15), rotation (0xC000 up) or, within 32 lanes, and/or/xor masks on the lane number."""
+    """A fixed pattern: quads (bit 15), rotation (0xC000 up), or and/or/xor masks on the lane number."""
     source, target = instruction["addr"] - VGPR, instruction["vdst"] - VGPR
     picks = _swizzle_pattern(single_offset(instruction))
 

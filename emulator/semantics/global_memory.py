@@ -93,6 +93,6 @@ for _encoding, _prefix in (("VGLOBAL", "global"), ("VFLAT", "flat")):
 
 
 @semantics("VGLOBAL", "global_inv", "global_wb", "global_wbinv")
-def _cache(instruction: Instruction) -> Step:
+def _cache(_instruction: Instruction) -> Step:
     """Caches are not modelled: every store is seen at once."""
-    return lambda g: None
+    return lambda _g: None

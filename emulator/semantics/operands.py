@@ -20,10 +20,10 @@ def scalar_reader(instruction: Instruction, number: int, kind: str) -> Reader:
     """A scalar source: `[waves]`, or a numpy scalar where it is a constant."""
     if is_constant(number):
         value = constant(number, instruction.literal, kind)
-        return lambda g: value
+        return lambda _g: value
     if number == NULL:
         zero = DTYPES[kind](0)
-        return lambda g: zero
+        return lambda _g: zero
     if number == SCC:
         dtype = DTYPES[kind]
         return lambda g: g.scc.astype(dtype)
@@ -54,10 +54,10 @@ def vector_reader(instruction: Instruction, number: int, kind: str, *, half: int
         value = constant(number, instruction.literal, kind)
         if half and width(kind) == 16:
             value = constant(number, (instruction.literal or 0) >> 16, kind) if number == 255 else DTYPES[kind](0)
-        return lambda g: value
+        return lambda _g: value
     if number == NULL:
         zero = _ZERO_COLUMN[kind]
-        return lambda g: zero
+        return lambda _g: zero
     if number == SCC:
         dtype = DTYPES[kind]
         return lambda g: g.scc.astype(dtype)[:, None]

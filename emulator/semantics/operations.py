@@ -56,7 +56,7 @@ def _shift(operator, bits: int):
 
 
 def _saturate(operator, wide: type):
-    """Integer addition or subtraction that stays at the limits of the type (RDNA4 ISA, 'CLMP' of integer operations)."""
+    """Integer addition or subtraction that stays at the limits of the type: CLMP of integer operations."""
 
     def run(a, b):
         dtype = np.asarray(a).dtype
@@ -147,7 +147,7 @@ def _saturated_bytes(a):
     return (np.clip(low, 0, 255) | np.clip(high, 0, 255) << 8).astype(U16)
 
 
-def _normalised(dtype, source):
+def _normalised(dtype):
     """f16_to_snorm and its like: -1…1 or 0…1 to the whole range of 16 bits, to nearest even."""
     largest = np.iinfo(dtype).max
     low = -1.0 if dtype is I16 else 0.0
@@ -349,7 +349,7 @@ OPERATIONS: dict[str, Operation] = {
     "v_cvt_pk_u16_f32": _op(_float_pair(U16), "f32 f32 > u32"),
     "v_cvt_pk_i16_i32": _op(_narrow_pair(I16), "i32 i32 > u32"),
     "v_cvt_pk_u16_u32": _op(_narrow_pair(U16), "u32 u32 > u32"),
-    "v_cvt_norm_i16_f16": _op(_normalised(I16, "f16"), "f16 > i16"),
-    "v_cvt_norm_u16_f16": _op(_normalised(U16, "f16"), "f16 > u16"),
+    "v_cvt_norm_i16_f16": _op(_normalised(I16), "f16 > i16"),
+    "v_cvt_norm_u16_f16": _op(_normalised(U16), "f16 > u16"),
     "v_sad_u32": _op(lambda a, b, c: np.where(a > b, a - b, b - a) + c, "u32 u32 u32 > u32"),
 }

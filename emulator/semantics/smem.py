@@ -1,4 +1,4 @@
-"""Scalar loads (RDNA4 ISA, 'Scalar Memory Operations'). All waves of a group load at once, each from its own address."""
+"""Scalar loads (RDNA4 ISA, 'Scalar Memory Operations'). The waves of a group load together, each from its address."""
 
 from __future__ import annotations
 
@@ -91,5 +91,5 @@ def _load_narrow(instruction: Instruction) -> Step:
     "s_prefetch_data_pc_rel",
     "s_buffer_prefetch_data",
 )
-def _cache(instruction: Instruction) -> Step:
-    return lambda g: None
+def _cache(_instruction: Instruction) -> Step:
+    return lambda _g: None

@@ -16,10 +16,9 @@ from ..state import Group
 from . import float_math as fm
 from .constants import DTYPES, width
 from .dpp import Where, permuted_source
-from .integer_math import join_halves, multiply_high_unsigned, permute_bytes_by
+from .integer_math import join_halves, permute_bytes_by
 from .operands import Reader, negated, vector_reader, write_pair
 from .operations import OPERATIONS, Operation
-from .sop import write_scalar
 
 U32, U64 = np.uint32, np.uint64
 _OUTPUT_SCALE = {1: 2.0, 2: 4.0, 3: 0.5}
@@ -66,13 +65,13 @@ def plain_source(instruction: Instruction, position: int, kind: str) -> tuple[Re
 
 def _source(instruction: Instruction, position: int, kind: str) -> tuple[Reader, Where | None]:
     read, where = plain_source(instruction, position, kind)
-    negative, absolute = _sign_modifiers(instruction, position)
+    negative, absolute = sign_modifiers(instruction, position)
     if (negative or absolute) and not kind.startswith("f"):
         raise Refused("neg or abs of an integer source")
     return negated(read, negative=negative, absolute=absolute), where
 
 
-def _sign_modifiers(instruction: Instruction, position: int) -> tuple[bool, bool]:
+def sign_modifiers(instruction: Instruction, position: int) -> tuple[bool, bool]:
     negative, absolute = instruction.get("neg") >> position & 1, instruction.get("abs") >> position & 1
     if instruction.dpp == "dpp16" and not instruction.encoding.startswith("VOP3") and position < 2:
         negative |= instruction.get(f"src{position}_neg")
@@ -199,14 +198,14 @@ def _perm(instruction: Instruction) -> Step:
 
 
 @semantics("VOP1", "v_nop")
-def _nop(instruction: Instruction) -> Step:
-    return lambda g: None
+def _nop(_instruction: Instruction) -> Step:
+    return lambda _g: None
 
 
 @semantics("VOP1 VOP3", "v_permlane64_b32")
-def _permlane64(instruction: Instruction) -> Step:
+def _permlane64(_instruction: Instruction) -> Step:
     """Exchanges the halves of a 64-lane wave; a wave of 32 lanes is left as it is."""
-    return lambda g: None
+    return lambda _g: None
 
 
 @semantics("VOP2 VOP3 VOPD", "v_fmac_f32", "v_fmac_f16")
@@ -278,136 +277,3 @@ def _cndmask(instruction: Instruction) -> Step:
         np.copyto(target, np.where(chosen, second, first), where=where(g))
 
     return run
-
-
-@semantics("VOP3", "v_div_fmas_f32", "v_div_fmas_f64")
-def _div_fmas(instruction: Instruction) -> Step:
-    kind = instruction.opcode[-3:]
-    sources = read_sources(instruction, (kind,) * 3)
-    operation = Operation(fm.divide_fmas, (kind,) * 3, kind)
-    function = output_modified(instruction, operation)
-    a, b, c = sources.readers
-    write = writer(instruction, kind, sources.where)
-    return lambda g: write(g, function(a(g), b(g), c(g), g.lanes(VCC)))
-
-
-@semantics("VOP3SD", "v_div_scale_f32", "v_div_scale_f64")
-def _div_scale(instruction: Instruction) -> Step:
-    kind = instruction.opcode[-3:]
-    a, b, c = read_sources(instruction, (kind,) * 3).readers
-    write, flags_register = writer(instruction, kind, everywhere_active), instruction["sdst"]
-
-    def run(g: Group) -> None:
-        value, flags = fm.divide_scale(a(g), b(g), c(g))
-        write(g, value)
-        _put_lanes(g, flags_register, flags)
-
-    return run
-
-
-def _put_lanes(g: Group, register: int, condition: np.ndarray) -> None:
-    if register < 124:
-        g.put_lanes(register, condition)
-
-
-_CARRY = {"add": (0, 1, True), "sub": (0, 1, False), "subrev": (1, 0, False)}
-
-
-@semantics("VOP3SD VOP2", *(f"v_{name}_co_{form}u32" for name in _CARRY for form in ("", "ci_")))
-def _carry(instruction: Instruction) -> Step:
-    """32-bit addition and subtraction with carry out, and with `ci` carry in, one bit a lane."""
-    name = instruction.opcode.split("_")[1]
-    first, second, adds = _CARRY[name]
-    sources = read_sources(instruction, ("u32", "u32"))
-    a, b = sources.readers[first], sources.readers[second]
-    write = writer(instruction, "u32", sources.where)
-    carry_out = instruction.get("sdst", VCC)
-    carry_in = condition_register(instruction) if "_ci_" in instruction.opcode else None
-
-    def run(g: Group) -> None:
-        x, y = a(g), b(g)
-        total = x + y if adds else x - y
-        carry = total < x if adds else y > x
-        if carry_in is not None:
-            extra = g.lanes(carry_in)
-            before = total
-            total = before + extra if adds else before - extra
-            carry = carry | ((total < before) if adds else (total > before))
-        write(g, total)
-        _put_lanes(g, carry_out, carry)
-
-    return run
-
-
-@semantics("VOP3SD", "v_mad_co_u64_u32", "v_mad_co_i64_i32")
-def _mad_wide(instruction: Instruction) -> Step:
-    """{carry, D0} = S0 * S1 + S2, 32 × 32 + 64 bits."""
-    signed = "i64" in instruction.opcode
-    narrow, wide = ("i32", "i64") if signed else ("u32", "u64")
-    dtype = DTYPES[wide]
-    a, b, c = read_sources(instruction, (narrow, narrow, wide)).readers
-    write, carry_out = writer(instruction, wide, everywhere_active), instruction["sdst"]
-
-    def run(g: Group) -> None:
-        product, addend = np.asarray(a(g)).astype(dtype) * np.asarray(b(g)).astype(dtype), c(g)
-        total = product + addend
-        write(g, total)
-        if carry_out < 124:
-            if signed:
-                # The 65th bit of the sum is its sign: what the true sum's sign is.
-                overflow = ((product ^ total) & (addend ^ total)) < 0
-                carry = (total < 0) ^ overflow
-            else:
-                carry = total < product
-            g.put_lanes(carry_out, carry)
-
-    return run
-
-
-_SCALAR_FLOAT = {"exp": fm.exp2, "log": fm.log2, "rcp": fm.reciprocal, "rsq": fm.reciprocal_root, "sqrt": np.sqrt}
-
-
-@semantics("VOP3", *(f"v_s_{name}_{kind}" for name in _SCALAR_FLOAT for kind in ("f32", "f16")))
-def _scalar_float(instruction: Instruction) -> Step:
-    """Transcendental functions of a scalar, on the vector unit (RDNA4 ISA, 'Pseudo-scalar transcendental')."""
-    from .operands import scalar_reader
-
-    name, kind = instruction.opcode.removeprefix("v_s_").rsplit("_", 1)
-    read = scalar_reader(instruction, instruction["src0"], kind)
-    negative, absolute = _sign_modifiers(instruction, 0)
-    operation = Operation(_SCALAR_FLOAT[name], (kind,), kind)
-    function = output_modified(instruction, operation)
-    read, register = negated(read, negative=negative, absolute=absolute), instruction["vdst"]
-    return lambda g: write_scalar(g, register, kind, function(read(g)))
-
-
-@semantics("VOP1 VOP3", "v_cvt_f32_fp8", "v_cvt_f32_bf8")
-def _cvt_f32_fp8(instruction: Instruction) -> Step:
-    """One code to a float; OPSEL picks the byte, its two bits in reverse."""
-    from ..float_formats import E4M3_TO_F32, E5M2_TO_F32
-
-    table = E4M3_TO_F32 if instruction.opcode.endswith("fp8") else E5M2_TO_F32
-    read = vector_reader(instruction, instruction["src0"], "u32")
-    shift = U32(8 * {0: 0, 2: 1, 1: 2, 3: 3}[instruction.get("opsel") & 3])
-    write = writer(instruction, "f32", everywhere_active)
-    return lambda g: write(g, table.take(read(g) >> shift & U32(0xFF)))
-
-
-@semantics("VOP3", "v_cvt_pk_fp8_f32", "v_cvt_pk_bf8_f32")
-def _cvt_pk_fp8(instruction: Instruction) -> Step:
-    """Two floats to two codes in one half of the destination; the other half is kept."""
-    from ..float_formats import f32_to_e4m3, f32_to_e5m2
-
-    narrow = f32_to_e4m3 if "fp8" in instruction.opcode else f32_to_e5m2
-    sources = read_sources(instruction, ("f32", "f32"))
-    a, b = sources.readers
-    write = writer(instruction, "u16", sources.where)
-
-    def run(g: Group) -> None:
-        low, high = narrow(a(g)).astype(np.uint16), narrow(b(g)).astype(np.uint16)
-        write(g, low | high << np.uint16(8))
-
-    return run
-
-
-__all__ = ["make_elementwise", "multiply_high_unsigned"]

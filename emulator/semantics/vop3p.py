@@ -48,7 +48,7 @@ def _constant_half(number: int, kind: str, half: int) -> Reader:
         value = DTYPES[kind](0)
     else:
         value = constant(number, None, kind)
-    return lambda g: value
+    return lambda _g: value
 
 
 # opcode -> (the operation on one half, kinds of its sources, kind of its result)

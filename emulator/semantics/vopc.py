@@ -11,7 +11,7 @@ from ..instruction import EXEC, VCC, Instruction
 from ..registry import Step, semantics
 from ..state import Group
 from .float_math import biased_exponent
-from .sop import FLOAT_RELATIONS, float_relation
+from .relations import FLOAT_RELATIONS, float_relation
 from .vop import read_sources
 
 _INTEGER_RELATIONS = {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ..errors import Unsupported
 from ..instruction import Instruction, Operand
 from ..registry import Refused, Step, make_step, semantics
 from ..state import Group
-from ..errors import Unsupported
 
 
 def _reads(part: Instruction) -> set[int]:

@@ -75,7 +75,7 @@ def _accumulator(instruction: Instruction, kind: str, packed: bool):
     number = instruction["src2"]
     if is_constant(number):
         value = F64(constant(number, instruction.literal, kind))
-        return lambda g: value
+        return lambda _g: value
     if number < VGPR:
         raise Refused("a scalar accumulator")
     register = number - VGPR

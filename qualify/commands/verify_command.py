@@ -9,7 +9,7 @@ import click
 
 from assay.bundle import Bundle, verify_bundle
 from assay.qualify import terminal
-from assay.qualify.verification import object_faults
+from assay.qualify.verification import file_fault, object_faults
 
 from .options import FAILED, json_option
 
@@ -19,7 +19,8 @@ from .options import FAILED, json_option
 @json_option
 def verify_command(bundle: Path, as_json: bool) -> int:
     """Check every hash, the schema, every reference and every code object of a bundle."""
-    faults = verify_bundle(bundle, object_faults)
+    unreadable = file_fault(bundle)
+    faults = [unreadable] if unreadable else verify_bundle(bundle, object_faults)
     if as_json:
         document = {"schema": "assay.verify/1", "bundle": str(bundle), "verdict": "failed" if faults else "verified"}
         click.echo(json.dumps({**document, "faults": [str(fault) for fault in faults]}, ensure_ascii=False))

@@ -2,8 +2,8 @@
 
 The dialect is the one that CI systems share (Jenkins' junit-10.xsd, GitLab, `mikepenz/action-junit-report`): counts on
 every suite, `classname` and `name` on every case, `time` where something was compiled, and nothing beyond.  `time` is
-the seconds that this run spent in the compiler: what came from the cache took none, and has no `time`.  Problems that no
-candidate qualifies for are failures, as are differences to the lock and complaints about waivers: whatever makes the
+the seconds that this run spent in the compiler: what came from the cache took none, and has no `time`.  Problems that
+no candidate qualifies for are failures, as are differences to the lock and complaints about waivers: whatever makes the
 exit status other than 0 fails a case.  There are no skips and no errors.
 """
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from assay.codegen import toolchain
-from assay.codegen.toolchain import ToolchainError, find_toolchain
+from assay.codegen.toolchain import ToolchainError, find_toolchain, installed_toolchain
 
 
 def test_the_installed_triton_is_found_without_importing_it():
@@ -33,7 +33,7 @@ WHEEL = "triton/a.py,sha256=aa,10\ntriton/_C/libtriton.so,sha256=bb,20\ntriton-3
 
 def wheel_hash(monkeypatch, record):
     monkeypatch.setattr(toolchain.importlib.metadata, "distribution", lambda _: Distribution(record))
-    return find_toolchain().wheel_sha256
+    return installed_toolchain().wheel_sha256
 
 
 def test_the_hash_is_over_what_the_wheel_carries_and_nothing_that_an_installer_adds(monkeypatch):
@@ -57,4 +57,34 @@ def test_no_triton_is_refused_with_the_command_that_installs_it(monkeypatch):
 
     monkeypatch.setattr(toolchain.importlib.metadata, "distribution", missing)
     with pytest.raises(ToolchainError, match=r"pip install '\.\[build\]'"):
+        find_toolchain()
+
+
+def test_a_triton_in_front_of_the_wheels_own_is_refused(monkeypatch, tmp_path):
+    shadow = tmp_path / "triton"
+    shadow.mkdir()
+    (shadow / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ToolchainError, match="would be imported from"):
+        find_toolchain()
+
+
+def test_a_wheel_whose_files_were_edited_is_refused(monkeypatch):
+    original = toolchain.importlib.metadata.distribution
+
+    class Edited:
+        def __init__(self, name):
+            self._real = original(name)
+            self.version = self._real.version
+
+        def locate_file(self, name):
+            return self._real.locate_file(name)
+
+        def read_text(self, name):
+            text = self._real.read_text(name)
+            lines = [line for line in text.splitlines() if line.startswith("triton/__init__.py,")]
+            return text.replace(lines[0], lines[0].rsplit(",", 1)[0] + ",1")
+
+    monkeypatch.setattr(toolchain.importlib.metadata, "distribution", Edited)
+    with pytest.raises(ToolchainError, match=r"1 files are not as the wheel's RECORD says, such as triton/__init__.py"):
         find_toolchain()

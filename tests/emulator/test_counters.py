@@ -57,8 +57,9 @@ def test_bank_conflicts_grow_with_the_stride(shift, cycles):
 
 
 def test_lanes_that_read_one_word_do_not_conflict():
-    assert bank_cycles(np.zeros(32, np.int64), 4) == (1, 1)
-    assert bank_cycles(np.arange(32) * 16, 16) == (4, 4)
+    assert bank_cycles(np.zeros((1, 32), np.int64), 4) == (1, 1)
+    assert bank_cycles(np.arange(32)[None] * 16, 16) == (4, 4)
+    assert bank_cycles(np.full((2, 32), -1), 4) == (0, 0)
 
 
 def test_memory_counters_can_be_left_out():

@@ -21,5 +21,5 @@ def test_a_target_and_a_family_added_to_the_shipped_specs_by_files_alone_qualify
     assert ran.status == 0, ran.err
     families = {problem["family"] for problem in ran.document["problems"]}
     assert families == {"scale", "merge_splits"}
-    inspected = json.loads(assay("inspect", tmp_path / "out" / "gfx1100" / "gfx1100.assay", "--json").out)
+    inspected = json.loads(assay("inspect", tmp_path / "out" / "gfx1100" / "gfx1100.toy.assay", "--json").out)
     assert {kernel["arch"] for kernel in inspected["kernels"]} == {"gfx1100"}

@@ -237,12 +237,12 @@ def test_an_outcome_that_cannot_be_kept_is_3(assay, tmp_path, monkeypatch):
 
 def test_no_compiler_is_3_with_the_command_that_installs_it(assay, tmp_path, monkeypatch):
     def missing():
-        raise ToolchainError(run.Fault("triton", "not installed", "triton 3.8", "pip install 'assay[build]'"))
+        raise ToolchainError(run.Fault("triton", "not installed", "triton 3.8", "pip install '.[build]'"))
 
     monkeypatch.setattr(run, "find_toolchain", missing)
     ran = qualify(assay, tmp_path)
     assert ran.status == 3
-    assert "pip install 'assay[build]'" in ran.said
+    assert "pip install '.[build]'" in ran.said
 
 
 def test_plan_lists_problems_candidates_and_exclusions_without_compiling(assay, monkeypatch):

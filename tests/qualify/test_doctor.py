@@ -131,7 +131,7 @@ def test_a_plain_installation_is_told_what_is_missing(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert "problem " not in done.stdout.replace("0 problem", "")
     assert "cannot be judged without pydantic" in done.stdout
-    assert "pip install 'assay[build]'" in done.stdout
+    assert "pip install '.[build]'" in done.stdout
     others = child(tmp_path, "plan", prelude=absent)
     assert others.returncode == 3
     assert "install the build extra" in others.stderr

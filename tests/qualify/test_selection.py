@@ -44,7 +44,10 @@ def test_the_next_candidate_is_tried_when_the_first_is_refused(qualify, tmp_path
     specs = copy_toy(tmp_path / "toy")
     edit(specs, TEMPLATE, "import triton\n", FIRST_BREAKS)
     ran = qualify(specs, "--only", "width=64,alignment=16", "--update-lock")
-    assert ran.status == 0
+    # The others are judged all the same, but what did not compile is a failure and never a skip.
+    assert ran.status == 1
+    assert "2 candidates did not compile" in ran.text
+    assert not (tmp_path / "out" / "gfx1201" / "gfx1201.only.assay").exists()
     assert chosen(ran) == [2, 2]
     for problem in ran.document["problems"]:
         (rejected,) = problem["rejected"]

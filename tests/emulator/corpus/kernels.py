@@ -429,3 +429,18 @@ def reversed_bits_count(x, out, n, BLOCK: tl.constexpr):
     for bit in tl.static_range(8):
         count += ((v >> (bit * 4)) & 15).to(tl.int32)
     tl.store(out + i, count, mask=i < n)
+
+
+@triton.jit
+def divide_exactly(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a = tl.load(x + i, mask=i < n, other=1.0)
+    b = tl.load(y + i, mask=i < n, other=1.0)
+    tl.store(out + i, tl.div_rn(a, b), mask=i < n)
+
+
+@triton.jit
+def divide_doubles(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a = tl.load(x + i, mask=i < n, other=1.0)
+    tl.store(out + i, a / tl.load(y + i, mask=i < n, other=1.0), mask=i < n)

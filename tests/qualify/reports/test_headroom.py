@@ -81,7 +81,7 @@ def test_table_and_report_show_occupancy_and_what_is_near(assay, tmp_path):
     ran = assay(*command)
     near = [
         problem["chosen"]["near_limits"]
-        for problem in json.loads((tmp_path / "out/gfx1201/report.json").read_text())["problems"]
+        for problem in json.loads((tmp_path / "out/gfx1201/report.only.json").read_text())["problems"]
         if problem["chosen"]["near_limits"]
     ]
     assert near

@@ -7,11 +7,11 @@ import pytest
 from tests.specs import FAMILY, TOY, copy_toy, edit
 
 FILES = {
-    "json": "report.json",
-    "junit": "junit.xml",
-    "sarif": "report.sarif",
-    "md": "report.md",
-    "html": "report.html",
+    "json": "report.only.json",
+    "junit": "junit.only.xml",
+    "sarif": "report.only.sarif",
+    "md": "report.only.md",
+    "html": "report.only.html",
 }
 ALL = ",".join(FILES)
 
@@ -36,7 +36,7 @@ def written(tmp_path):
 
 def test_json_alone_is_the_default(qualify, written):
     assert qualify("--update-lock").status == 0
-    assert written() == {"report.json"}
+    assert written() == {"report.only.json"}
 
 
 @pytest.mark.parametrize("names", [ALL, "html,md", " junit , sarif ", "md,md"])
@@ -70,13 +70,13 @@ def test_a_failed_run_writes_all_of_them(qualify, written, tmp_path):
     edit(specs, FAMILY, "tolerance:\n", "budgets: {vgpr_count: 1}\n\ntolerance:\n")
     assert qualify("--report", ALL, specs=specs).status == 1
     assert written() == set(FILES.values())
-    assert json.loads((tmp_path / "out/gfx1201/report.json").read_text())["verdict"] == "failed"
+    assert json.loads((tmp_path / "out/gfx1201/report.only.json").read_text())["verdict"] == "failed"
 
 
 def test_a_run_that_differs_from_the_lock_alone_writes_all_of_them(qualify, written, tmp_path):
     assert qualify("--report", ALL).status == 1
     assert written() == set(FILES.values())
-    document = json.loads((tmp_path / "out/gfx1201/report.json").read_text())
+    document = json.loads((tmp_path / "out/gfx1201/report.only.json").read_text())
     assert {problem["verdict"] for problem in document["problems"]} == {"qualified"}
     assert {change["kind"] for change in document["lock_changes"]} == {"new"}
 
@@ -94,8 +94,8 @@ def test_a_report_that_cannot_be_written_leaves_the_old_one_and_nothing_beside_i
     folder = tmp_path / "out/gfx1201"
     qualify("--update-lock", "--report", "md")
     before = sorted(path.name for path in folder.iterdir())
-    (folder / "report.html").mkdir()
+    (folder / "report.only.html").mkdir()
     ran = qualify("--report", "html")
     assert ran.status == 3
-    assert "report.html" in ran.said
-    assert sorted(path.name for path in folder.iterdir()) == sorted([*before, "report.html"])
+    assert "report.only.html" in ran.said
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*before, "report.only.html"])
