@@ -53,7 +53,7 @@ class RaceError(EmulationError):
 
 
 class MisalignedError(EmulationError):
-    """An LDS access of 8 or more bytes at an address that is not a multiple of its size."""
+    """An LDS access, or an atomic, at an address that is not a multiple of its size."""
 
 
 class StepBudgetError(EmulationError):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .checks import Checks
-from .errors import OutOfBoundsError
+from .errors import MisalignedError, OutOfBoundsError
 from .in_flight import check_barrier
 from .local import LocalMemory, ScratchMemory
 from .memory import _ELEMENTS as ELEMENTS
@@ -107,7 +107,7 @@ class Machine:
         if (addresses & np.uint64(width - 1)).any():
             position = int(np.argmax(addresses & np.uint64(width - 1) != 0))
             wave, lane = g.lane_at(position, where)
-            raise OutOfBoundsError(
+            raise MisalignedError(
                 f"atomic of {width} bytes at {int(addresses[position]):#x}, not aligned (wave {wave}, lane {lane})"
             )
         try:

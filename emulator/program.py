@@ -95,8 +95,9 @@ class Program:
         """Runs `grid` (one to three axes) workgroups of `num_warps` waves of 32 lanes to their end.
 
         `arguments` are the explicit ones in order, or by name where the object names them; pointers are addresses from
-        `memory`. Hidden arguments are filled in. `lds_bytes` is the launch-time LDS size. `count_transactions` off
-        leaves out the per-instruction memory counters, which cost time.
+        `memory`. A floating-point argument must be a float: the object does not tell its type. Hidden arguments are
+        filled in. `lds_bytes` is the launch-time LDS size. `count_transactions` off leaves out the per-instruction
+        memory counters, which cost time.
 
         Raises LaunchError before anything runs, or another EmulationError at the first fault; buffers then hold what
         was stored so far.

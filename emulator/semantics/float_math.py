@@ -31,9 +31,9 @@ def exact_fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     product, addend = a.astype(F64) * b.astype(F64), c.astype(F64)
     total = np.asarray(product + addend)
     if a.dtype == np.float16:
-        return _to_odd(total, product, addend).astype(np.float16)
+        return to_odd(total, product, addend).astype(np.float16)
     if ((total.view(U64) & _BELOW_F32) == _TIE).any():
-        total = _to_odd(total, product, addend)
+        total = to_odd(total, product, addend)
     return total.astype(F32)
 
 
@@ -43,7 +43,7 @@ def _sum_error(a: np.ndarray, b: np.ndarray, total: np.ndarray) -> np.ndarray:
     return (a - (total - other)) + (b - other)
 
 
-def _to_odd(total: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def to_odd(total: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a + b rounded to odd, given its rounding to nearest."""
     error = _sum_error(a, b, total)
     bits = total.view(U64)
@@ -56,17 +56,23 @@ def _to_odd(total: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def fma_f64(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """fma in float64 from error-free transformations; exact unless a product's error term underflows or overflows."""
+    result, _ = fma_f64_with_rest(a, b, c)
+    return result
+
+
+def fma_f64_with_rest(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """fma in float64, and what it leaves out: the exact result minus the rounded one, of which the sign is exact."""
     a, b, c = (np.asarray(x, F64) for x in (a, b, c))
     product = a * b
     error = _product_error(a, b, product)
     low_total = error + c
     low_error = _sum_error(error, c, low_total)
     total = np.asarray(product + low_total)
-    rest = _sum_error(product, low_total, total)
-    tail = np.asarray(rest + low_error)
-    result = total + _to_odd(tail, rest, low_error)
-    plain = product + c
-    return np.where(np.isfinite(result) & np.isfinite(error), result, plain)
+    tail_of_total = _sum_error(product, low_total, total)
+    tail = to_odd(np.asarray(tail_of_total + low_error), tail_of_total, low_error)
+    result = np.asarray(total + tail)
+    sound = np.isfinite(result) & np.isfinite(error)
+    return np.where(sound, result, product + c), np.where(sound, _sum_error(total, tail, result), 0.0)
 
 
 def _product_error(a: np.ndarray, b: np.ndarray, product: np.ndarray) -> np.ndarray:
@@ -77,8 +83,11 @@ def _product_error(a: np.ndarray, b: np.ndarray, product: np.ndarray) -> np.ndar
 
 
 def _halves(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    scaled = a * 134217729.0
-    high = scaled - (scaled - a)
+    """Veltkamp's split into two numbers of 26 bits, of large numbers on a smaller scale lest it overflow."""
+    scale = np.where(np.abs(a) > 2.0**990, 2.0**-40, 1.0)
+    small = a * scale
+    spread = small * 134217729.0
+    high = (spread - (spread - small)) / scale
     return high, a - high
 
 
@@ -156,66 +165,3 @@ def biased_exponent(a: np.ndarray) -> np.ndarray:
     a = np.asarray(a)
     bits, mantissa, mask = _FLOAT_BITS[a.dtype.itemsize]
     return (a.view(bits) >> bits(mantissa)).astype(np.int64) & mask
-
-
-def _is_subnormal(a: np.ndarray) -> np.ndarray:
-    return (a != 0) & (biased_exponent(a) == 0)
-
-
-def divide_scale(value, denominator, numerator):
-    """v_div_scale: `value` (one of the other two) scaled so that the division's steps neither over- nor underflow, and
-    the lanes that v_div_fmas must scale back. The conditions are the pseudocode's, in its order.
-    """
-    value, denominator, numerator = np.broadcast_arrays(value, denominator, numerator)
-    single = value.dtype == F32
-    far, shift, tiny = (96, 64, 23) if single else (768, 128, 53)
-    inverse = (1.0 / denominator.astype(F64)).astype(value.dtype)
-    quotient = (numerator.astype(F64) / denominator.astype(F64)).astype(value.dtype)
-    gap = biased_exponent(numerator) - biased_exponent(denominator)
-    up, down = load_exponent(value, np.array(shift)), load_exponent(value, np.array(-shift))
-    is_denominator, is_numerator = value == denominator, value == numerator
-    zero = (numerator == 0) | (denominator == 0)
-    inverse_small, quotient_small = _is_subnormal(inverse), _is_subnormal(quotient)
-    cases = [
-        (zero, np.full_like(value, np.nan), False),
-        (gap >= far, np.where(is_denominator, up, value), True),
-        (_is_subnormal(denominator), up, False),
-        (inverse_small & quotient_small, np.where(is_denominator, up, value), True),
-        (inverse_small, down, False),
-        (quotient_small, np.where(is_numerator, up, value), True),
-        (biased_exponent(numerator) <= tiny, up, False),
-    ]
-    conditions = [case[0] for case in cases]
-    result = np.select(conditions, [case[1] for case in cases], value).astype(value.dtype)
-    flags = np.select(conditions, [np.full(value.shape, case[2]) for case in cases], False)
-    return result, flags
-
-
-def divide_fmas(a, b, c, flags):
-    """v_div_fmas: fma(a, b, c), times 2^32 (2^64 in float64) where v_div_scale said so."""
-    result = exact_fma(a, b, c)
-    shift = 32 if result.dtype == F32 else 64
-    return np.where(flags, load_exponent(result, np.array(shift)), result)
-
-
-def divide_fixup(quotient, denominator, numerator):
-    """v_div_fixup: the special cases of numerator / denominator; else the quotient with the right sign."""
-    quotient, denominator, numerator = np.broadcast_arrays(quotient, denominator, numerator)
-    dtype = quotient.dtype
-    sign = np.where(np.signbit(denominator) ^ np.signbit(numerator), -1, 1).astype(dtype)
-    infinite_d, infinite_n = np.isinf(denominator), np.isinf(numerator)
-    nan = np.copysign(np.array(np.nan, dtype), np.array(-1, dtype))
-    largest_gap = {2: None, 4: -150, 8: -1075}[dtype.itemsize]
-    conditions = [
-        np.isnan(numerator),
-        np.isnan(denominator),
-        ((denominator == 0) & (numerator == 0)) | (infinite_d & infinite_n),
-        (denominator == 0) | infinite_n,
-        infinite_d | (numerator == 0),
-    ]
-    infinity, zero = sign * np.array(np.inf, dtype), sign * np.array(0, dtype)
-    choices = [numerator, denominator, np.full_like(quotient, nan), infinity, zero]
-    if largest_gap is not None:
-        conditions.append(biased_exponent(numerator) - biased_exponent(denominator) < largest_gap)
-        choices.append(zero)
-    return np.select(conditions, choices, sign * np.abs(quotient)).astype(dtype)

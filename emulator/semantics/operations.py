@@ -16,6 +16,7 @@ from ..float_formats import (
     E5M2_TO_F32,
     f32_to_f16_toward_zero,
 )
+from . import division
 from . import float_math as fm
 from . import integer_math as im
 
@@ -311,7 +312,10 @@ OPERATIONS: dict[str, Operation] = {
     "v_ldexp_f32": _op(fm.load_exponent, "f32 i32 > f32"),
     "v_ldexp_f16": _op(fm.load_exponent, "f16 i16 > f16"),
     "v_ldexp_f64": _op(fm.load_exponent, "f64 i32 > f64"),
-    **{f"v_div_fixup_{kind}": _op(fm.divide_fixup, f"{kind} {kind} {kind} > {kind}") for kind in ("f32", "f16", "f64")},
+    **{
+        f"v_div_fixup_{kind}": _op(division.divide_fixup, f"{kind} {kind} {kind} > {kind}")
+        for kind in ("f32", "f16", "f64")
+    },
     **{
         f"v_frexp_exp_i32_{kind}": _op(
             lambda a: np.where(np.isfinite(a), np.frexp(a)[1], 0).astype(I32), f"{kind} > i32"

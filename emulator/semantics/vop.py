@@ -15,7 +15,7 @@ from ..registry import Refused, Step, add, semantics
 from ..state import Group
 from . import float_math as fm
 from .constants import DTYPES, width
-from .dpp import Where, permuted_source
+from .dpp import Where, permutation, permuted_source
 from .integer_math import join_halves, permute_bytes_by
 from .operands import Reader, negated, vector_reader, write_pair
 from .operations import OPERATIONS, Operation
@@ -42,6 +42,14 @@ class Sources:
 
     readers: tuple[Reader, ...]
     where: Where
+
+
+def refuse_partial_permutation(instruction: Instruction) -> None:
+    """For operations whose result is one bit a lane: a DPP form that leaves lanes unwritten is not known."""
+    if instruction.dpp:
+        plan = permutation(instruction)
+        if not (plan.writes.all() and (plan.zero_fill or (plan.fetch_inactive and plan.exists.all()))):
+            raise Refused("a DPP form that leaves lanes unwritten")
 
 
 def source_half(instruction: Instruction, position: int, number: int) -> int:

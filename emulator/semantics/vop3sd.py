@@ -7,17 +7,25 @@ import numpy as np
 from ..instruction import VCC, Instruction
 from ..registry import Step, semantics
 from ..state import Group
-from . import float_math as fm
+from . import division
 from .constants import DTYPES
 from .operations import Operation
-from .vop import condition_register, everywhere_active, output_modified, read_sources, writer
+from .vop import (
+    condition_register,
+    everywhere_active,
+    output_modified,
+    read_sources,
+    refuse_partial_permutation,
+    writer,
+)
 
 
 @semantics("VOP3", "v_div_fmas_f32", "v_div_fmas_f64")
 def _div_fmas(instruction: Instruction) -> Step:
+    refuse_partial_permutation(instruction)
     kind = instruction.opcode[-3:]
     sources = read_sources(instruction, (kind,) * 3)
-    operation = Operation(fm.divide_fmas, (kind,) * 3, kind)
+    operation = Operation(division.divide_fmas, (kind,) * 3, kind)
     function = output_modified(instruction, operation)
     a, b, c = sources.readers
     write = writer(instruction, kind, sources.where)
@@ -26,12 +34,13 @@ def _div_fmas(instruction: Instruction) -> Step:
 
 @semantics("VOP3SD", "v_div_scale_f32", "v_div_scale_f64")
 def _div_scale(instruction: Instruction) -> Step:
+    refuse_partial_permutation(instruction)
     kind = instruction.opcode[-3:]
     a, b, c = read_sources(instruction, (kind,) * 3).readers
     write, flags_register = writer(instruction, kind, everywhere_active), instruction["sdst"]
 
     def run(g: Group) -> None:
-        value, flags = fm.divide_scale(a(g), b(g), c(g))
+        value, flags = division.divide_scale(a(g), b(g), c(g))
         write(g, value)
         _put_lanes(g, flags_register, flags)
 
@@ -49,6 +58,7 @@ _CARRY = {"add": (0, 1, True), "sub": (0, 1, False), "subrev": (1, 0, False)}
 @semantics("VOP3SD VOP2", *(f"v_{name}_co_{form}u32" for name in _CARRY for form in ("", "ci_")))
 def _carry(instruction: Instruction) -> Step:
     """32-bit addition and subtraction with carry out, and with `ci` carry in, one bit a lane."""
+    refuse_partial_permutation(instruction)
     name = instruction.opcode.split("_")[1]
     first, second, adds = _CARRY[name]
     sources = read_sources(instruction, ("u32", "u32"))
@@ -75,6 +85,7 @@ def _carry(instruction: Instruction) -> Step:
 @semantics("VOP3SD", "v_mad_co_u64_u32", "v_mad_co_i64_i32")
 def _mad_wide(instruction: Instruction) -> Step:
     """{carry, D0} = S0 * S1 + S2, 32 × 32 + 64 bits."""
+    refuse_partial_permutation(instruction)
     signed = "i64" in instruction.opcode
     narrow, wide = ("i32", "i64") if signed else ("u32", "u64")
     dtype = DTYPES[wide]

@@ -12,7 +12,7 @@ from ..registry import Step, semantics
 from ..state import Group
 from .float_math import biased_exponent
 from .relations import FLOAT_RELATIONS, float_relation
-from .vop import read_sources
+from .vop import read_sources, refuse_partial_permutation
 
 _INTEGER_RELATIONS = {
     "lt": np.less,
@@ -48,6 +48,7 @@ def _result_step(instruction: Instruction, compute) -> Step:
     *(f"v_{x}_{name}_{kind}" for x in ("cmp", "cmpx") for name in FLOAT_RELATIONS for kind in _FLOAT_KINDS),
 )
 def _compare(instruction: Instruction) -> Step:
+    refuse_partial_permutation(instruction)
     _, _, name, kind = instruction.opcode.split("_")
     function = float_relation(name) if kind.startswith("f") else _INTEGER_RELATIONS[name]
     a, b = read_sources(instruction, (kind, kind)).readers
@@ -57,6 +58,7 @@ def _compare(instruction: Instruction) -> Step:
 @semantics("VOPC VOP3", *(f"v_{x}_class_{kind}" for x in ("cmp", "cmpx") for kind in _FLOAT_KINDS))
 def _class(instruction: Instruction) -> Step:
     """Whether a float belongs to one of the classes whose bits are set in S1."""
+    refuse_partial_permutation(instruction)
     kind = instruction.opcode[-3:]
     a, b = read_sources(instruction, (kind, "u16" if kind == "f16" else "u32")).readers
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from assay.emulator import Program
-from assay.objects import Argument, Descriptor, Kernel, Resources
+import numpy as np
 from tinygrad.renderer.amd.dsl import FixedBitField, Reg
 from tinygrad.runtime.autogen.amd.rdna4 import ins
+
+from assay.emulator import Checks, Memory, Program
+from assay.objects import Argument, Descriptor, Kernel, Resources
 
 NULL, VCC, EXEC, M0 = 124, 106, 126, 125
 TTMP9 = 117
@@ -91,3 +93,30 @@ def program(*code: bytes, pointers: int = 1, scratch_bytes: int = 0, name: str =
     descriptor = Descriptor(0, 0, 0, scratch_bytes, 8 * pointers, 0, 0, 0, 0x408)
     kernel = Kernel(name, f"{name}.kd", "gfx1201", "hip", resources, arguments, b"".join(code), descriptor)
     return Program.of_kernel(kernel, where=name)
+
+
+WAVE_ID = encode("SOP2", "s_bfe_u32", sdst=8, ssrc0=116, ssrc1=255, literal=0x50019)  # s8 = wave in its workgroup
+
+
+def move(register: int, source: int) -> bytes:
+    return encode("VOP1", "v_mov_b32", vdst=register, src0=source)
+
+
+def ds_store(address: int, data: int, opcode: str = "ds_store_b32", offset: int = 0) -> bytes:
+    return encode("DS", opcode, addr=address, data0=data, offset0=offset)
+
+
+def ds_load(target: int, address: int, opcode: str = "ds_load_b32") -> bytes:
+    return encode("DS", opcode, vdst=target, addr=address)
+
+
+def launch_planted(
+    *code: bytes, words: int = 64, checks: Checks | None = None, num_warps: int = 1, grid=(1,), lds_bytes=0
+):
+    """Runs the code with one buffer, 'out', of `words` uint32, and returns it."""
+    memory, out = Memory(), np.zeros(words, np.uint32)
+    address = memory.add("out", out)
+    program(*code, end()).launch(
+        grid=grid, num_warps=num_warps, arguments=[address], memory=memory, checks=checks, lds_bytes=lds_bytes
+    )
+    return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from assay.emulator import Checks, OutOfBoundsError
 
 from .corpus.cases import make_cases

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from assay.emulator import Memory
 from assay.emulator.counters import bank_cycles, segment_counts
 

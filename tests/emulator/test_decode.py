@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from assay.emulator.decode import DecodeError, decode, decode_one
 from assay.objects import read_object
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from assay.emulator import Checks, Memory
 from assay.emulator.launch import _CHUNK_BYTES
 from assay.emulator.memory import GUARD_BYTES

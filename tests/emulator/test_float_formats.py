@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from assay.emulator import Memory
 from assay.emulator import float_formats as ff
 
-from .corpus.cases import E4M3, E5M2
+from .corpus.case import E4M3, E5M2
 from .planting import VGPR, encode, end, lane_offset, load_pointer, program, store, wait
 
 ALL_CODES = np.arange(256, dtype=np.uint8)

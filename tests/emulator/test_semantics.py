@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tinygrad.runtime.autogen.amd.rdna4.str_pcode import PCODE
+
 from assay.emulator.checks import NO_CHECKS
 from assay.emulator.decode import decode_one
 from assay.emulator.encodings import ENCODINGS, operand_sizes
@@ -11,10 +13,10 @@ from assay.emulator.errors import Unsupported
 from assay.emulator.machine import Machine
 from assay.emulator.memory import Memory
 from assay.emulator.registry import known, make_step
-from tinygrad.runtime.autogen.amd.rdna4.str_pcode import PCODE
 
 from .planting import NULL, VCC, VGPR, encode
-from .pseudocode import Evaluator, Number, Untranslatable, convert
+from .pseudocode import Evaluator
+from .pseudonumbers import Number, Untranslatable, convert
 
 _INTEGERS = [0, 1, 2, 31, 32, 33, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x8000, 0x7FFF, 0xFFFF0000, 0x00FF00FF]
 _F32 = [0x00000000, 0x80000000, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000, 0x7FC00000, 0x00000001, 0x807FFFFF]
@@ -66,6 +68,8 @@ SKIPPED = {
     "v_writelane_b32": "crosses lanes",
     "v_nop": "does nothing",
     "v_permlane64_b32": "does nothing in wave32",
+    "v_div_fixup_f32": "the hardware differs from its pseudocode: see test_division",
+    "v_div_fixup_f64": "the hardware differs from its pseudocode: see test_division",
 }
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from assay.codegen.worker import compile_in_worker
 from assay.emulator import Memory, Program
-
 from tests.kernels.decode_reference import attention, make_case, merge
 from tests.kernels.running import variant_for
 
-from .corpus.cases import bf16_codes, from_bf16
+from .corpus.case import bf16_codes, from_bf16
 
 ABSOLUTE, RELATIVE = 0.002, 0.02
 AXES = {"q_dtype": "bf16", "slot_dtype": "i32", "head_dim": 128, "alignment": 16}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import triton
-from assay.emulator import Checks, LaunchResult, Memory, Program
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from .cases import TYPES, Case
+from assay.emulator import Checks, LaunchResult, Memory, Program
+
+from .case import TYPES, Case
 
 SPECIALISATIONS = ("plain", "aligned", "buffers")
 

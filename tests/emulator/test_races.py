@@ -1,0 +1,116 @@
+"""Barriers hold a workgroup together; without one, waves at one place race."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from assay.emulator import BarrierError, Checks, RaceError
+
+from .planting import (
+    TTMP9,
+    WAVE_ID,
+    barrier,
+    ds_load,
+    ds_store,
+    encode,
+    i,
+    lane_offset,
+    launch_planted,
+    load_pointer,
+    move,
+    store,
+    wait,
+)
+
+
+def skip_unless_first_wave(length: int) -> bytes:
+    compare = encode("SOPC", "s_cmp_eq_u32", ssrc0=8, ssrc1=i(0))
+    return WAVE_ID + compare + encode("SOPP", "s_cbranch_scc0", simm16=length // 4)
+
+
+def test_a_barrier_that_one_wave_never_reaches_is_an_error():
+    code = (skip_unless_first_wave(len(barrier())), barrier())
+    with pytest.raises(BarrierError, match=r"\[0\] wait, \[1\] have ended") as caught:
+        launch_planted(*code, num_warps=2)
+    assert "s_barrier_wait" in caught.value.place.instruction
+    launch_planted(*code, num_warps=2, checks=Checks(barriers=False))
+
+
+def test_waves_that_come_by_different_ways_meet_at_the_barrier():
+    detour = move(3, i(1)) + move(4, i(2))
+    code = (skip_unless_first_wave(len(detour)), detour, barrier(), load_pointer(), lane_offset(), store(0))
+    np.testing.assert_array_equal(launch_planted(*code, num_warps=2)[:32], np.arange(32))
+
+
+def test_two_waves_storing_different_values_at_one_lds_place_race():
+    own = (lane_offset(), WAVE_ID, move(3, 8))
+    same_place = encode("VOP2", "v_and_b32", vdst=1, src0=i(60), vsrc1=1)
+    with pytest.raises(RaceError, match=r"of LDS, which wave . of workgroup 0 touched"):
+        launch_planted(*own, same_place, ds_store(1, 3), num_warps=2, lds_bytes=256)
+    launch_planted(*own, same_place, ds_store(1, 3), num_warps=2, lds_bytes=256, checks=Checks(races=False))
+
+
+def test_waves_may_store_equal_values_at_one_place():
+    same_place = encode("VOP2", "v_and_b32", vdst=1, src0=i(60), vsrc1=1)
+    launch_planted(lane_offset(), same_place, move(3, i(7)), ds_store(1, 3), num_warps=2, lds_bytes=256)
+
+
+def exchange(between: bytes) -> tuple[bytes, ...]:
+    """Each of two waves stores its lanes and reads the other's."""
+    other = encode("VOP2", "v_xor_b32", vdst=5, src0=255, vsrc1=1, literal=128)
+    return (
+        load_pointer(),
+        lane_offset(),
+        other,
+        ds_store(1, 0),
+        wait("s_wait_dscnt"),
+        between,
+        ds_load(3, 5),
+        wait("s_wait_dscnt"),
+        store(3),
+    )
+
+
+def test_reading_what_another_wave_wrote_needs_a_barrier():
+    with pytest.raises(RaceError, match="reads offset"):
+        launch_planted(*exchange(b""), num_warps=2, lds_bytes=256)
+    out = launch_planted(*exchange(barrier()), num_warps=2, lds_bytes=256)
+    np.testing.assert_array_equal(out, np.arange(64) ^ 32)
+
+
+def test_overwriting_what_another_wave_read_needs_a_barrier():
+    again = (*exchange(barrier()), move(6, i(1)))
+    with pytest.raises(RaceError, match="writes offset"):
+        launch_planted(*again, ds_store(1, 6), num_warps=2, lds_bytes=256)
+    launch_planted(*again, barrier(), ds_store(1, 6), num_warps=2, lds_bytes=256)
+
+
+def test_two_workgroups_storing_different_values_at_one_address_race():
+    code = (load_pointer(), lane_offset(), move(3, TTMP9), store(3))
+    with pytest.raises(RaceError, match="offset 0 of 'out', which wave 0 of workgroup"):
+        launch_planted(*code, grid=(2,))
+    launch_planted(*code, grid=(2,), checks=Checks(races=False))
+
+
+def test_atomics_do_not_race():
+    add = encode("VGLOBAL", "global_atomic_add_u32", vsrc=3, vaddr=1, saddr=2)
+    out = launch_planted(load_pointer(), lane_offset(), move(3, i(1)), add, grid=(3,), num_warps=2)
+    np.testing.assert_array_equal(out, np.full(64, 3))
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_a_race_is_found_however_many_workgroups_do_the_same(groups):
+    with pytest.raises(RaceError, match="reads offset"):
+        launch_planted(*exchange(b""), num_warps=2, lds_bytes=256, grid=(groups,))
+    launch_planted(*exchange(barrier()), num_warps=2, lds_bytes=256, grid=(groups,))
+
+
+def test_a_race_is_found_in_the_one_workgroup_that_has_it():
+    """Only workgroup 2 lets its waves store at one place; before that all did the same."""
+    compare = encode("SOPC", "s_cmp_eq_u32", ssrc0=TTMP9, ssrc1=i(2))
+    mask = encode("SOP2", "s_cselect_b32", sdst=9, ssrc0=i(60), ssrc1=255, literal=0xFFC)
+    same_place = encode("VOP2", "v_and_b32", vdst=1, src0=9, vsrc1=1)
+    code = (lane_offset(), WAVE_ID, move(3, 8), ds_store(1, 3), wait("s_wait_dscnt"), barrier(), compare, mask)
+    with pytest.raises(RaceError, match=r"touched, without a barrier between \(workgroup 2"):
+        launch_planted(*code, same_place, ds_store(1, 3), num_warps=2, lds_bytes=256, grid=(4,))
