@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 # A stamp is as old as the set-up it stands for; a changed pyproject.toml makes the environment anew.
 BUILD_READY := $(VENV)/.ready-to-build
 TEST_READY := $(VENV)/.ready-to-test
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
 .PHONY: help setup setup-test qualify test test-slow lint format schemas clean
 

@@ -213,7 +213,12 @@ def _measure_cuda(code: bytes, symbol: str, printed: str) -> dict[str, Any]:
     return {"assembler_spills": spills, "instructions": dict(counts.full), "sass_local": local}
 
 
+# Everything that moves a terminal's cursor or colours it; line ends and tabs stay.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
 def _shorten(text: str) -> str:
+    text = _CONTROL.sub(lambda found: found.group(0).encode("unicode_escape").decode(), text)
     return text if len(text) <= _MESSAGE_LIMIT else text[:_MESSAGE_LIMIT] + "\n(cut)"
 
 
