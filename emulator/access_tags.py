@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# tag = workgroup + 1 << 32 | epoch << 12 | wave within the workgroup; 0: nobody.
+# tag = workgroup + 1 << 32 | epoch << 12 | wave within the workgroup; 0: nobody. The epoch counts barriers signalled.
 EPOCH_SHIFT, GROUP_SHIFT = np.int64(12), np.int64(32)
 MANY = np.int64(0xFFF)  # in place of the wave: several waves of this workgroup in this epoch
 SEVERAL_GROUPS = np.int64(-1)  # readers of several workgroups, which no barrier orders
 MAX_EPOCH = (1 << 20) - 1
+_WAVE = ~(np.int64(MAX_EPOCH) << EPOCH_SHIFT)  # the bits of a tag that say whose it is
 
 
 class Tracker:
@@ -57,11 +58,11 @@ class Tracker:
             new[: len(spread)] = spread
             setattr(self, name, new)
 
-    def load(self, at: np.ndarray, width: int, tags: np.ndarray) -> tuple[int, np.int64] | None:
+    def load(self, at: np.ndarray, width: int, tags: np.ndarray, passed: np.ndarray) -> tuple[int, np.int64] | None:
         """Notes reads. Returns (number of the access, the other's tag) of a conflict."""
         places = self.granules(at, width)
-        tags = tags[:, None]
-        found = _conflict(self._writers[places], tags)
+        tags, passed = tags[:, None], passed[:, None]
+        found = _conflict(self._writers[places], tags, passed)
         if found is not None:
             return found
         before = self._readers[places]
@@ -79,18 +80,20 @@ class Tracker:
             self._readers[places[different]] = folded[different]
         return None
 
-    def store(self, at: np.ndarray, width: int, tags: np.ndarray) -> tuple[int, np.int64] | Overlap | None:
+    def store(
+        self, at: np.ndarray, width: int, tags: np.ndarray, passed: np.ndarray
+    ) -> tuple[int, np.int64] | Overlap | None:
         """Notes writes. Returns a conflict with a read, or where they meet other waves' writes."""
         places = self.granules(at, width)
-        tags = tags[:, None]
-        found = _conflict(self._readers[places], tags)
+        tags, passed = tags[:, None], passed[:, None]
+        found = _conflict(self._readers[places], tags, passed)
         if found is not None:
             return found
         before = self._writers[places]
-        earlier = _unordered(before, tags)
+        earlier = _unordered(before, tags, passed)
         self._writers[places] = tags
         kept = self._writers[places]
-        same_time = _unordered(kept, tags)
+        same_time = _unordered(kept, tags, passed)
         if not (earlier.any() or same_time.any()):
             return None
         earlier, same_time = earlier.any(axis=1), same_time.any(axis=1)
@@ -113,18 +116,21 @@ class Overlap:
         return Overlap(accesses, np.tile(self.earlier, times), np.tile(self.others, times))
 
 
-def _unordered(others: np.ndarray, tags: np.ndarray) -> np.ndarray:
-    """Where another wave's tag stands that no barrier orders before this access."""
-    different = (others != 0) & (others != tags)
+def _unordered(others: np.ndarray, tags: np.ndarray, passed: np.ndarray) -> np.ndarray:
+    """Where another wave's tag stands that no barrier orders before this access.
+
+    A barrier orders them if the other wave signalled it after its access, and this one has waited for it: if this wave
+    has passed more barriers than the other had signalled.
+    """
+    different = (others != 0) & (((others ^ tags) & _WAVE) != 0)
     if not different.any():
         return different
-    return different & (
-        ((others >> EPOCH_SHIFT) == (tags >> EPOCH_SHIFT)) | ((others >> GROUP_SHIFT) != (tags >> GROUP_SHIFT))
-    )
+    signalled = (others >> EPOCH_SHIFT) & MAX_EPOCH
+    return different & ((signalled >= passed) | ((others >> GROUP_SHIFT) != (tags >> GROUP_SHIFT)))
 
 
-def _conflict(others: np.ndarray, tags: np.ndarray) -> tuple[int, np.int64] | None:
-    bad = _unordered(others, tags)
+def _conflict(others: np.ndarray, tags: np.ndarray, passed: np.ndarray) -> tuple[int, np.int64] | None:
+    bad = _unordered(others, tags, passed)
     if not bad.any():
         return None
     access, granule = np.argwhere(bad)[0]

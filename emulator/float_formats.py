@@ -71,7 +71,8 @@ def _narrow(values, *, mantissa_bits, smallest_exponent, largest, beyond, nan, b
 def f32_to_f16_toward_zero(values: np.ndarray) -> np.ndarray:
     """Float32 to float16, truncating: an overflow becomes the largest finite number (V_CVT_PK_RTZ_F16_F32)."""
     values = np.asarray(values, np.float32)
-    nearest = values.astype(np.float16)
+    with np.errstate(over="ignore"):
+        nearest = values.astype(np.float16)
     too_far = np.abs(nearest.astype(np.float64)) > np.abs(values.astype(np.float64))
     codes = nearest.view(np.uint16) - too_far.astype(np.uint16)
     return codes.view(np.float16)

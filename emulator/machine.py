@@ -46,7 +46,8 @@ class Machine:
         self.on_global: Observer | None = None
         self.settle: Callable[[list[np.ndarray]], None] | None = None
         self.signals = np.zeros(waves, np.int64)
-        """How often each wave has signalled the barrier: also the epoch that races are told apart by."""
+        """How often each wave has signalled the barrier, and how often it has waited for it."""
+        self.passed = np.zeros(waves, np.int64)
         self.ended = np.zeros(waves, bool)
         self.steps = 0
         self._groups: dict[tuple[int, int, int], Group] = {}

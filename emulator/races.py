@@ -60,48 +60,56 @@ class RaceDetector:
             return
         flat = at.reshape(-1)
         bases = np.broadcast_to(g.lds_base, (g.count, LANES))[_mask(g, where)]
-        tags = self._tags(g, where) & ~(np.int64(-1) << GROUP_SHIFT) | np.int64(1) << GROUP_SHIFT
+        tags, passed = self._tags(g, where)
+        # Each workgroup has an LDS of its own, so here all are workgroup 0.
+        tags = tags & ~(np.int64(-1) << GROUP_SHIFT) | np.int64(1) << GROUP_SHIFT
 
         def report(access: int, other: np.int64) -> None:
             self._report(
                 g, where, access, other, kind, f"offset {int(flat[access] - bases[access])} of LDS", local=True
             )
 
-        times = self._workgroups if self._is_uniform(g, at, tags, where) else 1
+        times = self._workgroups if self._is_uniform(g, at, tags, passed, where) else 1
         if times == 1 and self._lds_is_shared and self._workgroups > 1:
             self._lds, self._lds_is_shared = self._lds.repeated(self._workgroups), False
         own = len(flat) // times
-        found = getattr(self._lds, kind)(flat[:own], width, tags[:own])
+        found = getattr(self._lds, kind)(flat[:own], width, tags[:own], passed[:own])
         if times > 1 and isinstance(found, Overlap):
             found = found.repeated(times)
         self._note(found, g.machine.lds.data, flat, width, None, report)
 
-    def _is_uniform(self, g: Group, at: np.ndarray, tags: np.ndarray, where) -> bool:
+    def _is_uniform(self, g: Group, at: np.ndarray, tags: np.ndarray, passed: np.ndarray, where) -> bool:
         if not self._lds_is_shared or where is not True or g.count != self._workgroups * self._per_group:
             return False
         offsets = (at - g.lds_base).reshape(self._workgroups, -1)
-        tags = tags.reshape(self._workgroups, -1)
-        return bool((offsets == offsets[0]).all() and (tags == tags[0]).all())
+        for values in (offsets, tags, passed):
+            rows = values.reshape(self._workgroups, -1)
+            if not (rows == rows[0]).all():
+                return False
+        return True
 
     def on_global(self, g: Group, _instruction: Instruction, at: np.ndarray, width: int, where, kind: str) -> None:
         if kind == "atomic":
             return
         flat = at.reshape(-1)
-        tags = None
+        tags = passed = None
         for buffer, chosen, offsets in self._split(flat, width, kind):
             if not buffer.writable:
                 continue
             tracker = self._buffers.get(buffer.base)
             if tracker is None:
                 tracker = self._buffers[buffer.base] = Tracker(buffer.size)
-            tags = self._tags(g, where) if tags is None else tags
+            if tags is None:
+                tags, passed = self._tags(g, where)
             positions = None if chosen is None else np.flatnonzero(chosen)
 
             def report(access: int, other: np.int64, offsets=offsets, positions=positions, name=buffer.name) -> None:
                 position = access if positions is None else int(positions[access])
                 self._report(g, where, position, other, kind, f"offset {int(offsets[access])} of {name!r}")
 
-            found = getattr(tracker, kind)(offsets, width, tags if chosen is None else tags[chosen])
+            found = getattr(tracker, kind)(
+                offsets, width, *((tags, passed) if chosen is None else (tags[chosen], passed[chosen]))
+            )
             self._note(found, buffer.data, offsets, width, positions, report)
 
     def _note(self, found, data: np.ndarray, at: np.ndarray, width: int, positions, report) -> None:
@@ -137,12 +145,15 @@ class RaceDetector:
         except AccessFault:
             return []  # the access itself reports it
 
-    def _tags(self, g: Group, where) -> np.ndarray:
-        """One tag an access, in the order of the addresses."""
+    def _tags(self, g: Group, where) -> tuple[np.ndarray, np.ndarray]:
+        """One tag an access, in the order of the addresses, and how many barriers its wave has passed."""
         waves = g.wave_numbers + self.first_wave
         epochs = np.minimum(g.machine.signals[g.waves], MAX_EPOCH)
         tags = (waves // self._per_group + 1) << GROUP_SHIFT | epochs << EPOCH_SHIFT | waves % self._per_group
-        return np.broadcast_to(tags[:, None], (g.count, LANES))[_mask(g, where)]
+        mask = _mask(g, where)
+        shape = (g.count, LANES)
+        passed = np.broadcast_to(g.machine.passed[g.waves][:, None], shape)[mask]
+        return np.broadcast_to(tags[:, None], shape)[mask], passed
 
     def _report(
         self, g: Group, where, position: int, other: np.int64, kind: str, place: str, *, local: bool = False

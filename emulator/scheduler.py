@@ -139,6 +139,7 @@ class Scheduler:
     def _wait(self, block: Block, g: Group) -> int | None:
         """A wave passes once every wave of its workgroup has signalled as often as it has."""
         if self._may_pass(g).all():
+            self._pass_barrier(g)
             if not self._blocked:
                 return block.following
             self._enter(block.following, g)
@@ -146,6 +147,9 @@ class Scheduler:
             self._blocked.append((block.following, g))
         self._release()
         return None
+
+    def _pass_barrier(self, g: Group) -> None:
+        self._machine.passed[g.waves] = self._machine.signals[g.waves]
 
     def _may_pass(self, g: Group) -> np.ndarray:
         machine = self._machine
@@ -160,6 +164,7 @@ class Scheduler:
         for number, g in self._blocked:
             passing = self._may_pass(g)
             if passing.all():
+                self._pass_barrier(g)
                 self._enter(number, g)
             elif passing.any():
                 g.flush()
@@ -169,6 +174,7 @@ class Scheduler:
                     if waiting:
                         still.append((number, part))
                     else:
+                        self._pass_barrier(part)
                         self._enter(number, part)
             else:
                 still.append((number, g))

@@ -114,3 +114,16 @@ def test_a_race_is_found_in_the_one_workgroup_that_has_it():
     code = (lane_offset(), WAVE_ID, move(3, 8), ds_store(1, 3), wait("s_wait_dscnt"), barrier(), compare, mask)
     with pytest.raises(RaceError, match=r"touched, without a barrier between \(workgroup 2"):
         launch_planted(*code, same_place, ds_store(1, 3), num_warps=2, lds_bytes=256, grid=(4,))
+
+
+def test_a_barrier_that_is_signalled_but_not_waited_for_orders_nothing():
+    signal = encode("SOP1", "s_barrier_signal", ssrc0=i(-1))
+    with pytest.raises(RaceError, match="reads offset"):
+        launch_planted(*exchange(signal), num_warps=2, lds_bytes=256)
+
+
+def test_a_wave_may_use_its_own_part_between_signal_and_wait():
+    signal = encode("SOP1", "s_barrier_signal", ssrc0=i(-1))
+    own = (lane_offset(), WAVE_ID, move(3, 8), ds_store(1, 3), wait("s_wait_dscnt"), signal, ds_store(1, 3))
+    held = encode("SOPP", "s_barrier_wait", simm16=0xFFFF)
+    launch_planted(*own, wait("s_wait_dscnt"), held, ds_store(1, 3), num_warps=2, lds_bytes=256)
