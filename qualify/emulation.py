@@ -35,9 +35,6 @@ class EmulationRequest:
     tolerance: tuple[float, float]
     every_case: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def emulate_in_worker(request: dict[str, Any]) -> dict[str, Any]:
     """Run every case; returns {cases, instructions, seconds}.  Never raises for what a kernel does."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from assay.bundle.faults import Fault, FaultsError, nearest
+from assay.bundle.faults import Fault, FaultsError
 from assay.codegen.expand import Selection, candidates, expand
 from assay.codegen.records import Problem, Variant
 from assay.codegen.render import Renderer
@@ -16,6 +16,11 @@ from assay.codegen.variants import ID_DIGITS, make_variant
 
 MIN_DIGITS = 4
 _LISTED = 12
+
+_WHERE_IDS_ARE = (
+    "report.json and `assay inspect BUNDLE` list them; an id changes with the rendered source, so look an older one up "
+    "by its problem in a newer report"
+)
 
 
 class NotFound(FaultsError):
@@ -42,7 +47,7 @@ class Found:
 def find_variant(specs: SpecSet, wanted: str, targets: Sequence[str], profiles: Sequence[str]) -> Found:
     """The only variant whose id is, or begins with, `wanted`; a whole id ends the search as soon as it is met.
 
-    Raises NotFound with the nearest id, or with all that match; SpecError for an unknown target or profile;
+    Raises NotFound with where ids stand, or with all that match; SpecError for an unknown target or profile;
     TemplateError for a template that cannot be rendered.
     """
     prefix = wanted.lower()
@@ -89,9 +94,6 @@ def _ambiguous(prefix: str, matches: dict[str, Found]) -> NotFound:
 
 
 def _unknown(prefix: str, seen: set[str], targets: Sequence[str]) -> NotFound:
-    # Compared with as many digits as were given: a short prefix is unlike any whole id.
-    by_start = {id[: len(prefix)]: id for id in sorted(seen, reverse=True)}
-    close = nearest(prefix, by_start)
-    hint = f"did you mean {by_start[close]}? " if close else ""
-    hint += "An id changes with the rendered source: one from an older report is found by its problem in a newer one"
-    return NotFound(Fault(prefix, f"no variant among {len(seen):,} of {', '.join(targets)}", "an id of these", hint))
+    """No nearest name: ids are hashes, so a similar one is no hint."""
+    given = f"no variant among {len(seen):,} of {', '.join(targets)}"
+    return NotFound(Fault(prefix, given, "an id of these", _WHERE_IDS_ARE))

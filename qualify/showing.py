@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,11 +13,10 @@ from assay import objects
 from assay.bundle.faults import Fault, FaultsError
 from assay.codegen.records import spell
 from assay.codegen.spec_models import Waiver
-from assay.codegen.specs import SpecSet
 from assay.codegen.texts import Reading, compile_for_reading
 from assay.codegen.toolchain import Toolchain
 
-from .finding import Found, NotFound, find_variant
+from .finding import Found
 from .gates import Judgement, budgets, judge
 from .source_lines import with_source_lines
 from .waiving import WaiverBook, today_utc
@@ -31,22 +30,7 @@ _STAGES = {
     "hip": {"ttir": "ttir", "ttgir": "ttgir", "llir": "llir", "isa": "amdgcn"},
     "cuda": {"ttir": "ttir", "ttgir": "ttgir", "llir": "llir", "ptx": "ptx"},
 }
-# How `finding` says that an id is none, with the number of ids that there are.
-_UNKNOWN = "an id of these"
-_WHERE_IDS_ARE = (
-    "report.json and `assay inspect BUNDLE` list them; an id changes with the rendered source, so look an older one up "
-    "by its problem in a newer report"
-)
 _COMMENTS = {"hip": ";", "cuda": "//"}
-
-
-def find(specs: SpecSet, id: str, targets: Sequence[str], profiles: Sequence[str]) -> Found:
-    """The variant with that id.  Raises NotFound with where ids stand: they are hashes, so a similar one is no hint."""
-    try:
-        return find_variant(specs, id, targets, profiles)
-    except NotFound as error:
-        faults = [replace(item, hint=_WHERE_IDS_ARE) if item.allowed == _UNKNOWN else item for item in error.faults]
-        raise NotFound(faults) from None
 
 
 class NoText(FaultsError):

@@ -13,13 +13,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.table import Table
 from rich.text import Text
 
-from assay.codegen.records import Problem, spell
 from assay.codegen.spec_models import TargetFile
 
 from .gates import Judgement
 from .headroom import near_limits, summary
 from .lock import LockChange
 from .occupancy import occupancy_of
+from .reports.labels import constant_axes, launch_label, launch_values, problem_label
 from .selection import ProblemResult
 
 # Without a terminal rich would assume 80 columns and cut every row; a log has no edge.
@@ -31,7 +31,6 @@ _SHOWN_ID, _SHOWN_LINES = 8, 16
 _NARROW = 110
 _WIDE_ONLY = frozenset({"code B"})
 _COLOURS = {"worse": "red", "gone": "red", "better": "green", "new": "cyan", "changed": "yellow"}
-_SHORT_LAUNCH = {"num_stages": "st", "num_warps": "w"}
 
 # Column title, and the resources that stand in it; a column is shown when the target's binaries have it.
 _COLUMNS = (
@@ -103,7 +102,7 @@ def print_results(out: Console, target: TargetFile, results: list[ProblemResult]
 
 def _table(family: str, target: TargetFile, results: list[ProblemResult], *, narrow: bool) -> Table:
     """Text folds where the terminal is narrow; figures and verdicts never do, since they are what the table is for."""
-    constant = _constant_axes([result.problem for result in results])
+    constant = constant_axes([result.problem.axes for result in results])
     columns = [column for column in _COLUMNS if any(_cell(result.chosen, column[1]) != "-" for result in results)]
     near = [_near(result, target) for result in results]
     hoisted = [column for column in columns if _is_hoisted(column[1], results, near)]
@@ -125,12 +124,12 @@ def _table(family: str, target: TargetFile, results: list[ProblemResult], *, nar
     for result, marked in zip(results, near, strict=True):
         chosen = result.chosen
         verdict = Text("qualified", "green") if chosen else Text("FAILED", "bold red")
-        launch = _launch_values(chosen) if chosen else "no candidate qualifies"
+        launch = launch_values(chosen.variant.candidate.launch) if chosen else "no candidate qualifies"
         cells: list[str | Text] = [_marked(_cell(chosen, names), not marked.isdisjoint(names)) for _, names in shown]
         fits = occupancy_of(target.occupancy, chosen.kernel, chosen.resources) if chosen else None
         variant = chosen.variant.id[:_SHOWN_ID] if chosen else "-"
         cells += [variant] if narrow else ["-" if fits is None else str(fits), _evidence(chosen), variant]
-        table.add_row(_problem_label(result.problem, constant), verdict, launch, *cells)
+        table.add_row(problem_label(result.problem.axes, constant), verdict, launch, *cells)
     return table
 
 
@@ -151,11 +150,6 @@ def _launch_title(result: ProblemResult) -> str:
     return f"launch ({fields})" if fields else "launch"
 
 
-def _launch_values(judgement: Judgement) -> str:
-    values = [f"{_SHORT_LAUNCH.get(name, '')}{spell(value)}" for name, value in judgement.variant.candidate.launch]
-    return " ".join(values)
-
-
 def _marked(cell: str, near: bool) -> str | Text:
     return Text(f"{cell}!", "yellow") if near else cell
 
@@ -165,26 +159,6 @@ def _evidence(chosen: Judgement | None) -> str:
         return "-"
     level = list(chosen.evidence)[-1]
     return level if chosen.static_evidence == "pass" else f"{level}, static {chosen.static_evidence}"
-
-
-def _constant_axes(problems: list[Problem]) -> list[str]:
-    """Axes with one value in all of them: said once above the table instead of in every line."""
-    if len(problems) < 2:
-        return []
-    common = set(problems[0].axes).intersection(*(set(problem.axes) for problem in problems))
-    return [f"{name}={spell(value)}" for name, value in problems[0].axes if (name, value) in common]
-
-
-def _problem_label(problem: Problem, constant: list[str]) -> str:
-    parts = [f"{name}={spell(value)}" for name, value in problem.axes]
-    return " ".join(part for part in parts if part not in constant) or problem.label
-
-
-def _launch(judgement: Judgement) -> str:
-    return " ".join(
-        f"{_SHORT_LAUNCH[name]}{value}" if name in _SHORT_LAUNCH else f"{name}={spell(value)}"
-        for name, value in judgement.variant.candidate.launch
-    )
 
 
 def _cell(judgement: Judgement | None, names: tuple[str, ...]) -> str:
@@ -208,7 +182,8 @@ def _print_rejected(out: Console, results: list[ProblemResult]) -> None:
             if not _is_uncompiled(judgement):
                 mark = "  (nearest)" if judgement is nearest else ""
                 reasons = "; ".join(str(reason) for reason in judgement.reasons)
-                out.print(Text(f"    {judgement.variant.id[:_SHOWN_ID]} {_launch(judgement)}: {reasons}{mark}"))
+                launch = launch_label(judgement.variant.candidate.launch)
+                out.print(Text(f"    {judgement.variant.id[:_SHOWN_ID]} {launch}: {reasons}{mark}"))
     _print_uncompiled(out, uncompiled)
 
 
@@ -228,7 +203,7 @@ def _print_uncompiled(out: Console, judgements: list[Judgement]) -> None:
         problems = len({judgement.variant.candidate.problem for judgement in failed})
         first = failed[0].variant
         said = f"{status}: {last}\n    {len(failed)} candidates of {problems} problems; the first is {first.id}, "
-        out.print(Text(f"{said}{first.candidate.problem.family} {_launch(failed[0])}", "red"))
+        out.print(Text(f"{said}{first.candidate.problem.family} {launch_label(first.candidate.launch)}", "red"))
         for line in failed[0].reasons[0].detail.splitlines()[-_SHOWN_LINES:]:
             out.print(Text(f"        {line}"))
 

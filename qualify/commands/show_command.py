@@ -12,6 +12,7 @@ from assay.codegen.builder import DEFAULT_TIME_LIMIT
 from assay.codegen.specs import load_specs
 from assay.codegen.toolchain import find_toolchain
 from assay.qualify import showing, terminal
+from assay.qualify.finding import find_variant
 
 from .options import json_option, specs_option
 
@@ -42,7 +43,7 @@ def show_command(
     loaded = load_specs(specs)
     toolchain = find_toolchain()
     profiles = [profile] if profile else sorted(loaded.profiles, key=lambda name: (name != "core", name))
-    found = showing.find(loaded, id, targets or tuple(loaded.targets), profiles)
+    found = find_variant(loaded, id, targets or tuple(loaded.targets), profiles)
     shown = showing.show_variant(found, loaded.waivers, time_limit=DEFAULT_TIME_LIMIT, line_info=line_info)
     if shown.same_code is False:
         said = "warning: the build with line tables has other machine code than the one that ships; lines are a guide"

@@ -37,3 +37,8 @@ def launch_label(launch: Axes) -> str:
         f"{_SHORT_LAUNCH[name]}{spell(value)}" if name in _SHORT_LAUNCH else f"{name}={spell(value)}"
         for name, value in launch
     )
+
+
+def launch_values(launch: Axes) -> str:
+    """`128 st1 w4`: for a column whose title names the fields."""
+    return " ".join(f"{_SHORT_LAUNCH.get(name, '')}{spell(value)}" for name, value in launch)
