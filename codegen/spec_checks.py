@@ -354,11 +354,12 @@ def _check_promises(family: FamilyFile, source: YamlSource) -> list[Fault]:
         if argument.within_2gib is not None and not any(
             condition.at_most is not None
             and condition.at_most <= _LARGEST_32_BIT
+            and argument.name in condition.extent_of
             and condition.when.items() <= argument.within_2gib.items()
             for condition in family.conditions
         ):
             where = source.where(("arguments", index, "within_2gib"), key=True)
-            hint = f"add a condition at_most {_LARGEST_32_BIT} under the same `when`"
+            hint = f"add a condition at_most {_LARGEST_32_BIT} with it in extent_of, under the same `when`"
             faults.append(Fault(where, f"{argument.name} promises 2 GiB, which no call is asked for", "", hint))
     return faults
 
@@ -376,6 +377,10 @@ def _check_dispatch(family: FamilyFile, source: YamlSource, axes: Domains, on_ta
         if len(condition.limits()) != 1:
             given = f"{condition.field}: {len(condition.limits())} limits"
             faults.append(Fault(source.where(path), given, "one of equal, multiple_of, at_least and at_most"))
+        pointers = {argument.name for argument in family.arguments if argument.kind == "pointer"}
+        for name in condition.extent_of:
+            if name not in pointers:
+                faults.append(_unknown("pointer", name, pointers, source, (*path, "extent_of")))
         if condition.field in RESERVED_NAMES:
             faults.append(Fault(source.where((*path, "field")), f"{condition.field} is taken", "another name"))
         if condition.field in axes:

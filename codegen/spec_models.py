@@ -201,6 +201,9 @@ class DispatchCondition(SpecModel):
 
     when: When = {}
     field: Name
+    extent_of: Annotated[
+        list[Name], Field(description="tensors of which the field is the largest extent, in bytes from first to last")
+    ] = []
     equal: AxisValue | None = None
     multiple_of: Annotated[int, Field(ge=1)] | None = None
     at_least: int | None = None

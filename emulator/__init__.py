@@ -30,7 +30,7 @@ from .errors import (
     UnsupportedInstructions,
 )
 from .memory import Memory
-from .program import LaunchResult, Program
+from .program import LaunchResult, ObjectError, Program
 
 # Part of cache keys: to be raised whenever a launch may compute or report anything else.
 VERSION = "1"
@@ -49,6 +49,7 @@ __all__ = [
     "Memory",
     "MemoryCounter",
     "MisalignedError",
+    "ObjectError",
     "OutOfBoundsError",
     "Place",
     "Program",

@@ -83,6 +83,14 @@ def argument_block(launch: Launch, arguments: Mapping[str, int | float] | Sequen
     return bytes(block)
 
 
+def packed_block(launch: Launch, block: bytes) -> bytes:
+    """A block that a runtime packed. Raises LaunchError unless it has the kernel's own size."""
+    wanted = launch.kernel.resources.kernarg_bytes
+    if len(block) != wanted:
+        raise LaunchError(f"{launch.kernel.name}: an argument block of {len(block)} bytes, the kernel takes {wanted}")
+    return block
+
+
 def _pair(explicit: list[Argument], arguments, problems: list[str]):
     """The explicit arguments with their values. Triton's two trailing scratch pointers, null, may be left out."""
     if isinstance(arguments, Mapping):

@@ -62,8 +62,8 @@ class Memory:
         self._bases: list[int] = []
         self._next = BASE_ADDRESS
 
-    def add(self, name: str, array: np.ndarray, *, writable: bool = True, align: int = 256) -> int:
-        """Puts an array into memory, in place, and returns its address, a multiple of `align`.
+    def add(self, name: str, array: np.ndarray, *, writable: bool = True, align: int = 256, phase: int = 0) -> int:
+        """Puts an array into memory, in place, and returns its address, a multiple of `align` plus `phase`.
 
         The array must be C-contiguous and, for a writable buffer, writeable; its dtype does not matter. Raises
         ValueError otherwise, or for a name that is taken.
@@ -75,7 +75,7 @@ class Memory:
         if any(buffer.name == name for buffer in self._buffers):
             raise ValueError(f"buffer {name!r} is there already")
         data = array.reshape(-1).view(np.uint8)
-        base = -(-self._next // align) * align
+        base = -(-self._next // align) * align + phase % align
         self._next = base + len(data) + GUARD_BYTES
         self._buffers.append(Buffer(name, base, data, writable))
         self._bases.append(base)

@@ -18,7 +18,7 @@ from .decode import DecodeError, decode
 from .errors import EmulationError, LaunchError, Place, UnsupportedInstructions
 from .examine import examiner
 from .instruction import Instruction
-from .launch import Launch, argument_block, chunk_size, initial_group, make_machine, vector_count
+from .launch import Launch, argument_block, chunk_size, initial_group, make_machine, packed_block, vector_count
 from .lines import SourceLines
 from .memory import Memory
 from .poison import Rule
@@ -86,7 +86,7 @@ class Program:
         *,
         grid: Sequence[int],
         num_warps: int,
-        arguments: Mapping[str, int | float] | Sequence[int | float],
+        arguments: Mapping[str, int | float] | Sequence[int | float] | bytes,
         memory: Memory,
         lds_bytes: int = 0,
         checks: Checks | None = None,
@@ -96,7 +96,7 @@ class Program:
 
         `arguments` are the explicit ones in order, or by name where the object names them; pointers are addresses from
         `memory`. A floating-point argument must be a float: the object does not tell its type. Hidden arguments are
-        filled in. `lds_bytes` is the launch-time LDS size. `count_transactions` off leaves out the per-instruction
+        filled in. Bytes are the whole argument block as a runtime has packed it. `lds_bytes` is the launch-time LDS size. `count_transactions` off leaves out the per-instruction
         memory counters, which cost time.
 
         Raises LaunchError before anything runs, or another EmulationError at the first fault; buffers then hold what
@@ -105,7 +105,7 @@ class Program:
         started = time.perf_counter()
         checks = checks or Checks()
         launch = Launch(self.kernel, tuple(grid), num_warps, lds_bytes)
-        block = np.frombuffer(bytearray(argument_block(launch, arguments)), np.uint8)
+        block = np.frombuffer(bytearray(_block(launch, arguments)), np.uint8)
         address = memory.add(_KERNARG, block, writable=False)
         meter = Meter(self._blocks, transactions=count_transactions)
         races = RaceDetector(memory, launch.waves_per_group) if checks.races else None
@@ -133,6 +133,10 @@ class Program:
         instruction = item.instruction
         source = self._lines.find(instruction.address)
         return Place(self.kernel.name, instruction.address, instruction.text, source)
+
+
+def _block(launch: Launch, arguments) -> bytes:
+    return packed_block(launch, arguments) if isinstance(arguments, bytes) else argument_block(launch, arguments)
 
 
 __all__ = ["LaunchError", "LaunchResult", "ObjectError", "Program"]

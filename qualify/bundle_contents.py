@@ -50,13 +50,10 @@ def bundle_contents(
 def evidence_documents(chosen: list[Judgement]) -> dict[str, bytes]:
     """A document a level that was produced; they stand behind the identity-bearing part."""
     documents = {"static": {judgement.variant.id: _static_evidence(judgement) for judgement in chosen}}
-    emulated = {
-        judgement.variant.id: {"emulated": judgement.evidence["emulated"], **judgement.emulation.figures()}
-        for judgement in chosen
-        if judgement.emulation is not None
-    }
-    if emulated:
-        documents["emulated"] = emulated
+    for judgement in chosen:
+        for execution in judgement.executions:
+            figures = {execution.level: execution.verdict, **execution.figures()}
+            documents.setdefault(execution.level, {})[judgement.variant.id] = figures
     return {
         level: canonical_json({"schema": "assay.evidence/1", "level": level, "variants": variants}).encode()
         for level, variants in documents.items()
@@ -113,10 +110,20 @@ def _contract(family: FamilyFile) -> dict[str, Any]:
         "summary": family.summary,
         "axes": {name: axis.about for name, axis in family.axes.items()},
         "arguments": arguments,
+        "extents": _extents(family),
         "grid": family.grid,
         # Decimal text: the manifest holds no floats, whose spelling could differ between writers.
         "tolerance": {"absolute": repr(family.tolerance.absolute), "relative": repr(family.tolerance.relative)},
     }
+
+
+def _extents(family: FamilyFile) -> dict[str, list[str]]:
+    """Of which tensors a condition's field is the largest extent."""
+    extents: dict[str, list[str]] = {}
+    for condition in family.conditions:
+        names = extents.setdefault(condition.field, [])
+        names += [name for name in condition.extent_of if name not in names]
+    return {field: names for field, names in extents.items() if names}
 
 
 def _row(family: FamilyFile, target: TargetFile, judgement: Judgement) -> Row:

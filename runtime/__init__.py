@@ -1,15 +1,17 @@
-"""What a serving engine uses: load a bundle, ask which kernel serves a call. No compiler, standard library only.
+"""What a serving engine uses: load a bundle, pick kernels, launch them. No compiler, standard library only.
 
-kernels = assay.runtime.load("gfx1201.assay", device=("hip", "gfx1201"))
-kernels.supports("decode_attention", head_dim=128, gqa=8, ...)
-selection = kernels.select("decode_attention", head_dim=128, gqa=8, ...)
+kernels = assay.runtime.load("sm90.assay", device="cuda:0")
+kernels.require("decode_attention", head_dim=128, gqa=8, ...)       # at configuration time
+out = kernels.decode_attention(q, k_cache, v_cache, indptr, indices, q_positions, sm_scale)
 """
 
 from .errors import (
     ArchitectureError,
+    ArgumentError,
     AssayRuntimeError,
     BundleLoadError,
     NoMatchError,
+    NotLoadedError,
     ObjectError,
     UnknownFamilyError,
     UnknownFieldError,
@@ -19,10 +21,12 @@ from .kernels import Kernels, load
 
 __all__ = [
     "ArchitectureError",
+    "ArgumentError",
     "AssayRuntimeError",
     "BundleLoadError",
     "Kernels",
     "NoMatchError",
+    "NotLoadedError",
     "ObjectError",
     "UnknownFamilyError",
     "UnknownFieldError",

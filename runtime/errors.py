@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from assay.bundle.faults import Fault
 from assay.bundle.table import NoMatch, Verdict
 
 
@@ -53,3 +56,22 @@ class NoMatchError(AssayRuntimeError):
 
 class ObjectError(AssayRuntimeError):
     """A row serves the request, but its code object is damaged. No other row is taken in its place."""
+
+
+class ArgumentError(AssayRuntimeError, ValueError):
+    """Arguments of a call that do not fit: `.faults` holds everything wrong at once, `str` lists it.
+
+    Nothing was launched and no output was touched.
+    """
+
+    def __init__(self, faults: Iterable[Fault]):
+        found = tuple(dict.fromkeys(faults))
+        super().__init__(found)
+        self.faults: tuple[Fault, ...] = found
+
+    def __str__(self) -> str:
+        return "\n".join(str(fault) for fault in self.faults)
+
+
+class NotLoadedError(AssayRuntimeError):
+    """The bundle was loaded without a device to launch on: it can pick rows, but not run them."""

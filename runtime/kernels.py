@@ -1,53 +1,49 @@
-"""A loaded bundle: which kernel serves a call, decided on shapes alone. Nothing here touches a driver."""
+"""A loaded bundle: which kernel serves a call, and the calls themselves."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
-from types import TracebackType
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from assay.bundle.devices import ArchitectureMismatch, Device, matching_targets, pair_names
-from assay.bundle.faults import BundleError, Fault, did_you_mean
-from assay.bundle.reader import Bundle, UnknownName
-from assay.bundle.records import Row, TargetRecord, VariantRecord
-from assay.bundle.table import (
-    NoMatch,
-    OrderedRows,
-    Selection,
-    UnknownRow,
-    Verdict,
-    explain,
-    known_fields,
-    select,
-    unknown_fields,
-)
+from assay.bundle.faults import BundleError, Fault
+from assay.bundle.reader import Bundle
+from assay.bundle.records import TargetRecord
 
-from .errors import (
-    ArchitectureError,
-    AssayRuntimeError,
-    BundleLoadError,
-    NoMatchError,
-    ObjectError,
-    UnknownFamilyError,
-    UnknownFieldError,
-    UnknownRowError,
-)
+from .choosing import Chooser
+from .errors import ArchitectureError, BundleLoadError, NoMatchError
+
+if TYPE_CHECKING:
+    from .calls.decode_attention import BoundDecode, DecodeAttention, Inputs, Options
+    from .drivers import Driver
+    from .executing import Executor, Steering
+
+DEBUG_SWITCH = "ASSAY_DEBUG"
+# The most splits that a call may ask for.
+MOST_SPLITS = 128
 
 
-def load(path: str | os.PathLike[str], device: Device | None = None) -> Kernels:
-    """Open the bundle at `path` for `device`, a pair of backend and architecture: ('hip', 'gfx1201').
+def load(path: str | os.PathLike[str], device: Device | str | Any = None, *, debug: bool | None = None) -> Kernels:
+    """Open the bundle at `path` for a device.
 
-    Without a device the bundle must hold code for one architecture only. Raises BundleLoadError (missing, damaged,
-    another version) or ArchitectureError (before any row is looked at); then no file is left open.
+    device: what to launch on: 'cuda:0', 'hip:0', 'emulator', 'emulator:gfx1201' or a torch.device; or a pair of backend
+    and architecture, ('hip', 'gfx1201'), to pick rows only. Without one, rows of a bundle for a single architecture
+    can be picked. debug: check the contents of index tensors at each call, which waits for the device (default: the
+    environment's ASSAY_DEBUG=1).
+
+    Raises BundleLoadError (missing, damaged, another version), ArchitectureError (before any row is looked at) or
+    NoDriverError; then no file is left open.
     """
+    debug = os.environ.get(DEBUG_SWITCH) == "1" if debug is None else debug
     try:
         bundle = Bundle.open(path)
     except BundleError as error:
         raise BundleLoadError(str(error)) from error
     try:
-        return Kernels(bundle, _targets(bundle, device))
+        driver = None if device is None or isinstance(device, tuple) else _driver(device, bundle)
+        return Kernels(bundle, _targets(bundle, device if driver is None else driver.device), driver, debug=debug)
     except ArchitectureMismatch as error:
         bundle.close()
         raise ArchitectureError(str(error)) from error
@@ -56,157 +52,236 @@ def load(path: str | os.PathLike[str], device: Device | None = None) -> Kernels:
         raise
 
 
-class Kernels:
-    """The kernels of one bundle for one architecture. Made by `load`; safe to use from several threads.
+class Kernels(Chooser):
+    """The kernels of one bundle on one device. Made by `load`; safe to use from several threads.
 
-    A request is the call's own facts as keywords: `head_dim=128, gqa=8, kv_format="bf16"`. Typing is strict ('128' is
-    not 128, True is not 1), and `fields` says which facts there are: a row that needs one that is left out is passed
-    over. `force_row` considers one row alone, whose conditions must hold all the same; `forbid_rows` leaves rows out.
-    Every method raises AssayRuntimeError: UnknownFamilyError, UnknownFieldError, UnknownRowError, NoMatchError,
-    ObjectError, or the root where the table itself is damaged or the bundle closed.
+    A request, for the methods that pick rows, is the call's own facts as keywords: `head_dim=128, gqa=8,
+    kv_format="bf16"`. Typing is strict ('128' is not 128, True is not 1), and `fields` says which facts there are: a
+    row that needs one that is left out is passed over. `force_row` considers one row alone, whose conditions must hold
+    all the same; `forbid_rows` leaves rows out. Every method raises AssayRuntimeError.
     """
 
-    def __init__(self, bundle: Bundle, targets: tuple[TargetRecord, ...]):
-        self._bundle = bundle
-        self.targets = targets
-        self._rows: dict[str, OrderedRows] = {}
-        self._fields: dict[str, frozenset[str]] = {}
-        self._verified: set[str] = set()
+    def __init__(
+        self, bundle: Bundle, targets: tuple[TargetRecord, ...], driver: Driver | None = None, *, debug: bool = False
+    ):
+        super().__init__(bundle, targets)
+        self._driver = driver
+        self._debug = debug
+
+    def decode_attention(
+        self,
+        q: Any,
+        k_cache: Any,
+        v_cache: Any,
+        indptr: Any,
+        indices: Any,
+        q_positions: Any,
+        sm_scale: float,
+        *,
+        k_scale: Any = None,
+        v_scale: Any = None,
+        sliding_window: int | None = None,
+        sinks: Any = None,
+        num_splits: int | None = None,
+        out: Any = None,
+        lse: Any = None,
+        workspace: Any = None,
+        stream: Any = None,
+        force_row: str | None = None,
+        forbid_rows: Collection[str] = (),
+        fallback: Callable[..., Any] | None = None,
+    ) -> Any:
+        """Attention of one query a request over a paged cache; returns `out`.
+
+        q: [batch, q_heads, head_dim] BF16. k_cache, v_cache: [slots, kv_heads, head_dim], BF16, or E4M3FN codes (uint8
+        or float8_e4m3fn) with k_scale, v_scale: [slots, kv_heads] FP32. indptr: [batch + 1] int32, and indices: [keys]
+        int32: the slots of each request's keys in the order of their positions. q_positions: [batch] int64; a query
+        sees keys up to its own position, at most sliding_window of them. sinks: [q_heads] FP32 logits, natural
+        logarithm. num_splits: parts that each request's keys are cut into, 1 to 128; chosen here where it is None.
+        out: [batch, q_heads, head_dim] BF16; lse: [batch, q_heads] FP32, natural logarithm. workspace: at least
+        `workspace_size` bytes, 16-byte aligned. What is not given is allocated through q's framework.
+
+        A request without keys gives 0 and an LSE of -inf. One KV head's row must be contiguous; padded and unaligned
+        layouts are read by the generic rows. stream: a driver's handle or a framework's stream; the current one by
+        default. fallback: called with the same arguments where no row serves the call.
+
+        Raises ArgumentError (everything wrong at once), NoMatchError, or the driver's error; nothing was launched then.
+        """
+        inputs = self._inputs(
+            q, k_cache, v_cache, k_scale, v_scale, indptr, indices, q_positions, None, sinks, None, None, out, lse,
+            workspace,
+        )  # fmt: skip
+        options = self._options(sliding_window, num_splits, self._steer(force_row, forbid_rows))
+        try:
+            return self._decode.run(inputs, options, sm_scale, stream)
+        except NoMatchError:
+            if fallback is None:
+                raise
+        return fallback(
+            q, k_cache, v_cache, indptr, indices, q_positions, sm_scale, k_scale=k_scale, v_scale=v_scale,
+            sliding_window=sliding_window, sinks=sinks, num_splits=num_splits, out=out, lse=lse, workspace=workspace,
+            stream=stream,
+        )  # fmt: skip
+
+    def plan(
+        self,
+        q: Any,
+        k_cache: Any,
+        v_cache: Any,
+        indptr: Any,
+        indices: Any,
+        q_positions: Any,
+        sm_scale: float,
+        *,
+        k_scale: Any = None,
+        v_scale: Any = None,
+        sliding_window: int | None = None,
+        sinks: Any = None,
+        num_splits: int | None = None,
+        out: Any = None,
+        lse: Any = None,
+        workspace: Any = None,
+        force_row: str | None = None,
+        forbid_rows: Collection[str] = (),
+    ) -> BoundDecode:
+        """A `decode_attention` whose checks are done once: `.launch(stream)` starts it again on the same memory.
+
+        The tensors' contents may change between launches; their shapes and addresses, the scale and the window may not.
+        """
+        inputs = self._inputs(
+            q, k_cache, v_cache, k_scale, v_scale, indptr, indices, q_positions, None, sinks, None, None, out, lse,
+            workspace,
+        )  # fmt: skip
+        options = self._options(sliding_window, num_splits, self._steer(force_row, forbid_rows))
+        return self._decode.bind(inputs, options, sm_scale)
+
+    def decode_paged_attention(
+        self,
+        q: Any,
+        k_cache: Any,
+        v_cache: Any,
+        indptr: Any,
+        indices: Any,
+        q_positions: Any,
+        attn_logits: Any,
+        attn_lse: Any,
+        num_kv_splits: Any,
+        max_kv_splits: int,
+        sm_scale: float,
+        sliding_window: int | None = None,
+        sinks: Any = None,
+        out: Any = None,
+        *,
+        k_scale: Any = None,
+        v_scale: Any = None,
+        stream: Any = None,
+    ) -> Any:
+        """The paged decode call of serving engines with a CSR cache, with buffers of theirs; returns `out`.
+
+        attn_logits: [batch, q_heads, splits, head_dim] FP32 and attn_lse: [batch, q_heads, splits] FP32 take the
+        partial results; num_kv_splits: [batch] int32, from 1 to max_kv_splits, which is at most their `splits`.
+        Everything else is as in `decode_attention`.
+        """
+        inputs = self._inputs(
+            q, k_cache, v_cache, k_scale, v_scale, indptr, indices, q_positions, num_kv_splits, sinks, attn_logits,
+            attn_lse, out, None, None,
+        )  # fmt: skip
+        options = self._options(sliding_window, max_kv_splits, self._steer(None, ()))
+        return self._decode.run(inputs, options, sm_scale, stream)
+
+    def launch(
+        self,
+        family: str,
+        tensors: Mapping[str, Any],
+        scalars: Mapping[str, int | float] | None = None,
+        facts: Mapping[str, Any] | None = None,
+        *,
+        stream: Any = None,
+        force_row: str | None = None,
+        forbid_rows: Collection[str] = (),
+    ) -> str:
+        """One kernel of any family on exactly the tensors of its contract; returns the row's id.
+
+        facts: the values of the family's axes that tensors do not tell (head_dim=128, window=False). What is written
+        must be given: nothing is allocated.
+        """
+        from .calls.frameworks import stream_handle
+
+        executor = self._executor
+        views = executor.views(family, tensors)
+        prepared = executor.prepare(family, views, scalars or {}, facts or {}, self._steer(force_row, forbid_rows))
+        handle = stream_handle(stream, next(iter(tensors.values()), None))
+        addresses = [views[name].address for name in prepared.pointer_names]
+        prepared.launch(addresses, [(scalars or {})[name] for name in prepared.scalar_names], handle)
+        return prepared.row.id
+
+    def workspace_size(self, *, batch: int, q_heads: int, head_dim: int, num_splits: int = MOST_SPLITS) -> int:
+        """Bytes that `decode_attention` needs as a workspace; for any number of splits where none is named."""
+        from .calls.workspace import workspace_bytes
+
+        return workspace_bytes(batch=batch, q_heads=q_heads, head_dim=head_dim, splits=num_splits)
+
+    def preload(self, families: Collection[str] = (), *, num_splits: int | None = None, max_batch: int = 0) -> int:
+        """Load every row's code object of these families (all of them if none is named), so that no call has to.
+
+        Before a CUDA or HIP graph is captured: capture must not meet a lazy load. num_splits and max_batch, where
+        given, make the split counts for calls of up to that many requests too. Returns how many rows were loaded.
+        """
+        if num_splits is not None and max_batch:
+            self._executor.driver.filled_i32(num_splits, max_batch)
+        return self._executor.preload(families)
+
+    def usage(self) -> dict[str, int]:
+        """How often each row was launched, by its id."""
+        return self._executor.usage()
 
     @property
-    def identity(self) -> str:
-        """The bundle's identity, hexadecimal."""
-        return self._bundle.identity
-
-    def families(self) -> tuple[str, ...]:
-        """The families that have rows, sorted."""
-        return self._bundle.families()
-
-    def fields(self, family: str) -> tuple[str, ...]:
-        """The request fields that rows of the family ask for, those of all the bundle's targets, sorted."""
-        with _translated():
-            return tuple(sorted(self._known_fields(family)))
-
-    def variant(self, row_id: str) -> VariantRecord:
-        """What was built for the row of that id: its problem, resources and rendered source."""
-        with _translated(UnknownRowError):
-            return self._bundle.variant(row_id)
-
-    def code(self, row: Row) -> bytes:
-        """The row's code object, read and hashed anew at each call. Raises ObjectError where it is damaged."""
-        try:
-            return self._bundle.object_bytes(row.object)
-        except BundleError as error:
-            raise ObjectError(f"row {row.family}/{row.id} ({row.target}), kernel {row.symbol}: {error}") from error
-
-    def select(
-        self, family: str, /, *, force_row: str | None = None, forbid_rows: Collection[str] = (), **request: Any
-    ) -> Selection:
-        """The row that serves the request. Reads the family's table and nothing else."""
-        with _translated():
-            rows = self._family(family)
-            self._check_fields(family, request)
-            self._check_forbidden(forbid_rows)
-            return select(rows, request, force=force_row, forbid=forbid_rows)
-
-    def explain(
-        self, family: str, /, *, force_row: str | None = None, forbid_rows: Collection[str] = (), **request: Any
-    ) -> tuple[Verdict, ...]:
-        """A verdict on every row of the family, in the order in which they are tried."""
-        with _translated():
-            rows = self._family(family)
-            self._check_fields(family, request)
-            self._check_forbidden(forbid_rows)
-            return explain(rows, request, force=force_row, forbid=forbid_rows)
-
-    def require(
-        self, family: str, /, *, force_row: str | None = None, forbid_rows: Collection[str] = (), **request: Any
-    ) -> Selection:
-        """`select`, and the row's code object is whole: for configuration time, so that no call fails later."""
-        selection = self.select(family, force_row=force_row, forbid_rows=forbid_rows, **request)
-        self._verify(selection.row)
-        return selection
-
-    def supports(
-        self, family: str, /, *, force_row: str | None = None, forbid_rows: Collection[str] = (), **request: Any
-    ) -> bool:
-        """Whether `require` would succeed. A damaged code object is logged as an error besides.
-
-        A family that the bundle has for other devices only is a no. Raises AssayRuntimeError where there is no telling:
-        a damaged table, a closed bundle, a family, field or row id that the bundle does not know.
-        """
-        try:
-            self.require(family, force_row=force_row, forbid_rows=forbid_rows, **request)
-        except NoMatchError:
-            return False
-        except UnknownFamilyError:
-            if family not in self.families():
-                raise
-            return False
-        except ObjectError as error:
-            import logging  # Rarely needed, and it would be a third of what importing this package costs.
-
-            logging.getLogger("assay.runtime").error("%s", error)
-            return False
-        return True
+    def driver(self) -> Driver:
+        """The device. Raises NotLoadedError where the bundle was loaded to pick rows only."""
+        return self._executor.driver
 
     def close(self) -> None:
-        """Close the bundle. Selections made stay valid; what was not read yet cannot be read any more."""
-        self._bundle.close()
+        """Unload everything and close the bundle. Selections made stay valid; nothing can be launched any more."""
+        if "_executor" in self.__dict__:
+            self._executor.close()
+        super().close()
 
-    def __enter__(self) -> Kernels:
-        return self
+    @cached_property
+    def _executor(self) -> Executor:
+        from .executing import Executor
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        return Executor(self, self._driver, debug=self._debug)
 
-    def _family(self, family: str) -> OrderedRows:
-        if family not in self._rows:
-            names = {target.name for target in self.targets}
-            # Filtering keeps the order, so the rows need no sorting again.
-            rows = OrderedRows(row for row in self._bundle.rows(family) if row.target in names)
-            if not rows:
-                held = ", ".join(sorted(names))
-                raise UnknownName(Fault(str(self._bundle.path), f"family {family} has no row for {held}"))
-            self._rows.setdefault(family, rows)
-        return self._rows[family]
+    @cached_property
+    def _decode(self) -> DecodeAttention:
+        from .calls.decode_attention import DecodeAttention
 
-    def _known_fields(self, family: str) -> frozenset[str]:
-        # Of all targets: an engine makes the same request on every device, and a target may lack the rows that ask.
-        if family not in self._fields:
-            self._fields.setdefault(family, known_fields(self._bundle.rows(family)))
-        return self._fields[family]
+        return DecodeAttention(self._executor)
 
-    def _check_fields(self, family: str, request: Mapping[str, Any]) -> None:
-        """A misspelt fact that silently counts as left out would pass the fast rows over."""
-        known = self._known_fields(family)
-        if request.keys() <= known:
-            return
-        unknown = unknown_fields(self._bundle.rows(family), request)
-        fields = tuple(sorted(known))
-        said = [
-            str(Fault(f"{name!r} is a condition of no row of {family}", "", ", ".join(fields), hint))
-            for name, hint in sorted(unknown.items())
-        ]
-        raise UnknownFieldError("\n".join(said), tuple(sorted(unknown)), fields)
+    @cached_property
+    def _inputs(self) -> type[Inputs]:
+        from .calls.decode_attention import Inputs
 
-    def _check_forbidden(self, forbid_rows: Collection[str]) -> None:
-        """A misspelt kill switch that silently does nothing would leave the bad kernel running."""
-        forbidden = (forbid_rows,) if isinstance(forbid_rows, str) else forbid_rows
-        if not forbidden:
-            return
-        known = {row.id for name in self.families() for row in self._bundle.rows(name)}
-        for id in sorted(set(forbidden) - known):
-            raise UnknownRow(
-                Fault("forbid_rows", f"no row {id!r}", f"one of {len(known)} rows", did_you_mean(id, known))
-            )
+        return Inputs
 
-    def _verify(self, row: Row) -> None:
-        if row.object not in self._verified:
-            self.code(row)
-            self._verified.add(row.object)
+    @cached_property
+    def _options(self) -> type[Options]:
+        from .calls.decode_attention import Options
+
+        return Options
+
+    def _steer(self, force_row: str | None, forbid_rows: Collection[str]) -> Steering:
+        from .executing import Steering
+
+        forbidden = (forbid_rows,) if isinstance(forbid_rows, str) else tuple(forbid_rows)
+        return Steering(force_row, forbidden)
+
+
+def _driver(device: Any, bundle: Bundle) -> Driver:
+    from .drivers import open_driver
+
+    archs = {target.arch for target in bundle.manifest.targets if target.backend == "hip"}
+    return open_driver(device, tuple(sorted(arch for arch in archs if arch.startswith("gfx12"))))
 
 
 def _targets(bundle: Bundle, device: Device | None) -> tuple[TargetRecord, ...]:
@@ -219,18 +294,3 @@ def _targets(bundle: Bundle, device: Device | None) -> tuple[TargetRecord, ...]:
         )
         raise ArchitectureMismatch(fault)
     return targets
-
-
-@contextmanager
-def _translated(unknown_name: type[AssayRuntimeError] = UnknownFamilyError) -> Iterator[None]:
-    """The bundle's errors as this package's own."""
-    try:
-        yield
-    except NoMatch as error:
-        raise NoMatchError(error) from error
-    except UnknownRow as error:
-        raise UnknownRowError(str(error)) from error
-    except UnknownName as error:
-        raise unknown_name(str(error)) from error
-    except BundleError as error:
-        raise AssayRuntimeError(str(error)) from error

@@ -1,0 +1,128 @@
+"""What a decode call must keep beyond its contract, and the facts that dispatch asks for."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from assay.bundle.faults import Fault
+
+from ..drivers.driver import Driver
+from ..errors import ArgumentError
+from ..tensors import TensorView
+
+_RANKS = {
+    "q": ("batch", "q_heads", "head_dim"),
+    "k_cache": ("slots", "kv_heads", "head_dim"),
+    "v_cache": ("slots", "kv_heads", "head_dim"),
+    "indptr": ("batch + 1",),
+    "indices": ("keys",),
+}
+_FORMATS = {"bf16": "bf16", "f16": "f16", "u16": "bf16"}
+_ROW_SCALED = {"u8": "fp8_per_token_head", "e4m3fn": "fp8_per_token_head", "i8": "int8_per_token_head"}
+_LARGEST_WINDOW = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """A call's dimensions.  keys: of all requests together."""
+
+    batch: int
+    q_heads: int
+    kv_heads: int
+    head_dim: int
+    keys: int
+
+
+def check_call(views: Mapping[str, TensorView], window: Any, splits: Any, most_splits: int) -> Sizes:
+    """The sizes of a call whose tensors fit together.  Raises ArgumentError with everything wrong."""
+    faults = [
+        Fault(name, f"{len(views[name].shape)} dimensions", f"{len(words)}: [{', '.join(words)}]")
+        for name, words in _RANKS.items()
+        if len(views[name].shape) != len(words)
+    ]
+    if faults:
+        raise ArgumentError(faults)
+    batch, q_heads, head_dim = views["q"].shape
+    kv_heads = views["k_cache"].shape[1]
+    if kv_heads == 0 or q_heads % kv_heads or q_heads == 0:
+        faults.append(Fault("q", f"{q_heads} query heads for {kv_heads} KV heads", "a multiple of the KV heads"))
+    faults += _scale_faults(views)
+    faults += window_faults(window)
+    if splits is not None and (type(splits) is not int or not 1 <= splits <= most_splits):
+        faults.append(Fault("num_splits", repr(splits), f"1 to {most_splits}, or an int32 tensor [batch]"))
+    if faults:
+        raise ArgumentError(faults)
+    return Sizes(batch, q_heads, kv_heads, head_dim, views["indices"].shape[0])
+
+
+def window_faults(window: Any) -> list[Fault]:
+    """A window is a count of keys, the query's own included."""
+    if window is None or (type(window) is int and 1 <= window <= _LARGEST_WINDOW):
+        return []
+    return [Fault("sliding_window", repr(window), f"None, or 1 to {_LARGEST_WINDOW} keys (the query's own included)")]
+
+
+def _scale_faults(views: Mapping[str, TensorView]) -> list[Fault]:
+    """Codes need scales, both caches one format."""
+    faults = []
+    k, v = (views[name].dtype for name in ("k_cache", "v_cache"))
+    if k != v:
+        faults.append(Fault("v_cache", f"elements of {v}", f"{k}, as k_cache has"))
+    for name in ("k_scale", "v_scale"):
+        if k in _ROW_SCALED and name not in views:
+            faults.append(Fault(name, "not given", f"FP32 [slots, kv_heads], as the caches hold {k} codes"))
+        if k in _FORMATS and name in views:
+            faults.append(Fault(name, "given", f"none: the caches hold {k}"))
+    return faults
+
+
+def kv_format(views: Mapping[str, TensorView]) -> str:
+    """The cache format's name; an element type that is no format's stands for itself, so that dispatch refuses it."""
+    dtype = views["k_cache"].dtype
+    return _ROW_SCALED.get(dtype) or _FORMATS.get(dtype) or dtype
+
+
+def float_name(dtype: str) -> str:
+    """The element type that a numpy array of raw bits stands for."""
+    return "bf16" if dtype == "u16" else dtype
+
+
+def check_contents(driver: Driver, views: Mapping[str, TensorView], splits: int) -> None:
+    """What only the tensors' contents tell; waits for the device.  Raises ArgumentError."""
+    indptr = _integers(driver, views["indptr"])
+    indices = _integers(driver, views["indices"])
+    positions = _integers(driver, views["q_positions"])
+    counts = _integers(driver, views["num_kv_splits"])
+    slots = views["k_cache"].shape[0]
+    faults = []
+    if indptr[0] < 0 or any(b < a for a, b in itertools.pairwise(indptr)) or indptr[-1] > len(indices):
+        faults.append(Fault("indptr", f"{_some(indptr)}", f"ascending from 0 to at most {len(indices)}"))
+    else:
+        used = indices[indptr[0] : indptr[-1]]
+        faults += _outside("indices", used, 0, slots - 1, "slots of the caches")
+    faults += _outside("q_positions", positions, -1, 2**31 - 2, "positions")
+    faults += _outside("num_kv_splits", counts, 1, splits, "splits that the partial results have room for")
+    if faults:
+        raise ArgumentError(faults)
+
+
+def _outside(name: str, values: tuple[int, ...], low: int, high: int, what: str) -> list[Fault]:
+    wrong = [(at, value) for at, value in enumerate(values) if not low <= value <= high]
+    if not wrong:
+        return []
+    at, value = wrong[0]
+    return [Fault(f"{name}[{at}]", f"{value} ({len(wrong)} such)", f"{low} to {high}, {what}")]
+
+
+def _some(values: tuple[int, ...]) -> str:
+    return str(list(values[:8])) + (" …" if len(values) > 8 else "")
+
+
+def _integers(driver: Driver, view: TensorView) -> tuple[int, ...]:
+    code = {"i32": "i", "i64": "q"}[view.dtype]
+    count = view.shape[0]
+    return struct.unpack(f"<{count}{code}", driver.read(view.address, count * view.item_bytes)) if count else ()

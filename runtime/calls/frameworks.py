@@ -1,0 +1,52 @@
+"""What a call needs of the caller's framework: its stream, and memory where the caller gives none."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from assay.bundle.faults import Fault
+
+from ..errors import ArgumentError
+from ..tensors import is_torch, torch_module
+
+# Handles below this are no addresses: 0 and 1 are the legacy default stream, 2 the thread's own.
+_NAMED_STREAMS = (0, 1, 2)
+_LOWEST_ADDRESS = 4096
+
+
+def stream_handle(stream: Any, like: Any) -> int:
+    """The stream to launch on, as the driver's handle: the one given, or the framework's current one.
+
+    Takes a handle, a torch stream (`.cuda_stream`), or an object with `__cuda_stream__`.  Raises ArgumentError.
+    """
+    if stream is None:
+        return _current(like)
+    if hasattr(stream, "cuda_stream"):
+        return stream.cuda_stream
+    if hasattr(stream, "__cuda_stream__"):
+        protocol = stream.__cuda_stream__
+        return (protocol() if callable(protocol) else protocol)[1]
+    if type(stream) is int and (stream in _NAMED_STREAMS or stream >= _LOWEST_ADDRESS):
+        return stream
+    allowed = "a stream object, or the driver's handle (0, 1 and 2 are the default streams)"
+    raise ArgumentError([Fault("stream", repr(stream), allowed, "a small number is a stream's id, not its handle")])
+
+
+def _current(like: Any) -> int:
+    if not is_torch(like) or not like.is_cuda:
+        return 0
+    return torch_module()._C._cuda_getCurrentRawStream(like.get_device())
+
+
+def empty(like: Any, shape: tuple[int, ...], dtype: str, name: str) -> Any:
+    """A new tensor of `like`'s framework and device.  dtype as torch spells it.  Raises ArgumentError."""
+    if is_torch(like):
+        torch = torch_module()
+        return torch.empty(shape, dtype=getattr(torch, dtype), device=like.device)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(like, numpy.ndarray):
+        # numpy has no BF16: its bits.
+        return numpy.empty(shape, numpy.dtype("uint16" if dtype == "bfloat16" else dtype))
+    given = f"not given, and a {type(like).__qualname__} says nothing of how to make one"
+    raise ArgumentError([Fault(name, given, "a buffer")])

@@ -1,0 +1,22 @@
+"""What of a tensor decides how a call is prepared, apart from its address: cheap to read, and hashable."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from ..tensors import is_torch, view
+
+# Rows ask for no larger alignment than this, so addresses that are equal modulo it are alike.
+_ALIGNMENT_MASK = 255
+
+
+def signature(tensor: Any) -> tuple[Hashable, int]:
+    """(all that decides, address).  Raises NotATensor."""
+    if is_torch(tensor):
+        address = tensor.data_ptr()
+        return (
+            tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device(), tensor.layout, address & _ALIGNMENT_MASK
+        ), address  # fmt: skip
+    seen = view(tensor)
+    return (*seen[1:], seen.address & _ALIGNMENT_MASK), seen.address

@@ -1,0 +1,211 @@
+"""Which kernel serves a call, decided on shapes alone. Nothing here touches a driver."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from assay.bundle.faults import BundleError, Fault, did_you_mean
+from assay.bundle.reader import Bundle, UnknownName
+from assay.bundle.records import Row, TargetRecord, VariantRecord
+from assay.bundle.table import (
+    NoMatch,
+    OrderedRows,
+    Selection,
+    UnknownRow,
+    Verdict,
+    explain,
+    known_fields,
+    select,
+    unknown_fields,
+)
+
+from .errors import (
+    AssayRuntimeError,
+    NoMatchError,
+    ObjectError,
+    UnknownFamilyError,
+    UnknownFieldError,
+    UnknownRowError,
+)
+
+
+class Chooser:
+    """Picks rows of one bundle for one architecture. Safe to use from several threads.
+
+    A request is the call's own facts as keywords: `head_dim=128, gqa=8, kv_format="bf16"`. Typing is strict ('128' is
+    not 128, True is not 1), and `fields` says which facts there are: a row that needs one that is left out is passed
+    over. `force_row` considers one row alone, whose conditions must hold all the same; `forbid_rows` leaves rows out.
+    Every method raises AssayRuntimeError: UnknownFamilyError, UnknownFieldError, UnknownRowError, NoMatchError,
+    ObjectError, or the root where the table itself is damaged or the bundle closed.
+    """
+
+    def __init__(self, bundle: Bundle, targets: tuple[TargetRecord, ...]):
+        self._bundle = bundle
+        self.targets = targets
+        self._rows: dict[str, OrderedRows] = {}
+        self._fields: dict[str, frozenset[str]] = {}
+        self._verified: set[str] = set()
+
+    @property
+    def identity(self) -> str:
+        """The bundle's identity, hexadecimal."""
+        return self._bundle.identity
+
+    def families(self) -> tuple[str, ...]:
+        """The families that have rows, sorted."""
+        return self._bundle.families()
+
+    def fields(self, family: str) -> tuple[str, ...]:
+        """The request fields that rows of the family ask for, those of all the bundle's targets, sorted."""
+        with _translated():
+            return tuple(sorted(self._known_fields(family)))
+
+    def rows(self, family: str) -> OrderedRows:
+        """The family's rows for this architecture, in the order in which they are tried."""
+        with _translated():
+            return self._family(family)
+
+    def contract(self, family: str) -> dict[str, Any]:
+        """What the family's calls must bring, as the bundle's manifest states it."""
+        with _translated():
+            self._family(family)
+        return self._bundle.manifest.families[family]
+
+    def variant(self, row_id: str) -> VariantRecord:
+        """What was built for the row of that id: its problem, resources and rendered source."""
+        with _translated(UnknownRowError):
+            return self._bundle.variant(row_id)
+
+    def code(self, row: Row) -> bytes:
+        """The row's code object, read and hashed anew at each call. Raises ObjectError where it is damaged."""
+        try:
+            return self._bundle.object_bytes(row.object)
+        except BundleError as error:
+            raise ObjectError(f"row {row.family}/{row.id} ({row.target}), kernel {row.symbol}: {error}") from error
+
+    def select(
+        self, family: str, /, *, force_row: str | None = None, forbid_rows: Collection[str] = (), **request: Any
+    ) -> Selection:
+        """The row that serves the request. Reads the family's table and nothing else."""
+        with _translated():
+            rows = self._family(family)
+            self._check_fields(family, request)
+            self._check_forbidden(forbid_rows)
+            return select(rows, request, force=force_row, forbid=forbid_rows)
+
+    def explain(
+        self, family: str, /, *, force_row: str | None = None, forbid_rows: Collection[str] = (), **request: Any
+    ) -> tuple[Verdict, ...]:
+        """A verdict on every row of the family, in the order in which they are tried."""
+        with _translated():
+            rows = self._family(family)
+            self._check_fields(family, request)
+            self._check_forbidden(forbid_rows)
+            return explain(rows, request, force=force_row, forbid=forbid_rows)
+
+    def require(
+        self, family: str, /, *, force_row: str | None = None, forbid_rows: Collection[str] = (), **request: Any
+    ) -> Selection:
+        """`select`, and the row's code object is whole: for configuration time, so that no call fails later."""
+        selection = self.select(family, force_row=force_row, forbid_rows=forbid_rows, **request)
+        self._verify(selection.row)
+        return selection
+
+    def supports(
+        self, family: str, /, *, force_row: str | None = None, forbid_rows: Collection[str] = (), **request: Any
+    ) -> bool:
+        """Whether `require` would succeed. A damaged code object is logged as an error besides.
+
+        A family that the bundle has for other devices only is a no. Raises AssayRuntimeError where there is no telling:
+        a damaged table, a closed bundle, a family, field or row id that the bundle does not know.
+        """
+        try:
+            self.require(family, force_row=force_row, forbid_rows=forbid_rows, **request)
+        except NoMatchError:
+            return False
+        except UnknownFamilyError:
+            if family not in self.families():
+                raise
+            return False
+        except ObjectError as error:
+            import logging  # Rarely needed, and it would be a third of what importing this package costs.
+
+            logging.getLogger("assay.runtime").error("%s", error)
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close the bundle. Selections made stay valid; what was not read yet cannot be read any more."""
+        self._bundle.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _family(self, family: str) -> OrderedRows:
+        if family not in self._rows:
+            names = {target.name for target in self.targets}
+            # Filtering keeps the order, so the rows need no sorting again.
+            rows = OrderedRows(row for row in self._bundle.rows(family) if row.target in names)
+            if not rows:
+                held = ", ".join(sorted(names))
+                raise UnknownName(Fault(str(self._bundle.path), f"family {family} has no row for {held}"))
+            self._rows.setdefault(family, rows)
+        return self._rows[family]
+
+    def _known_fields(self, family: str) -> frozenset[str]:
+        # Of all targets: an engine makes the same request on every device, and a target may lack the rows that ask.
+        if family not in self._fields:
+            self._fields.setdefault(family, known_fields(self._bundle.rows(family)))
+        return self._fields[family]
+
+    def _check_fields(self, family: str, request: Mapping[str, Any]) -> None:
+        """A misspelt fact that silently counts as left out would pass the fast rows over."""
+        known = self._known_fields(family)
+        if request.keys() <= known:
+            return
+        unknown = unknown_fields(self._bundle.rows(family), request)
+        fields = tuple(sorted(known))
+        said = [
+            str(Fault(f"{name!r} is a condition of no row of {family}", "", ", ".join(fields), hint))
+            for name, hint in sorted(unknown.items())
+        ]
+        raise UnknownFieldError("\n".join(said), tuple(sorted(unknown)), fields)
+
+    def _check_forbidden(self, forbid_rows: Collection[str]) -> None:
+        """A misspelt kill switch that silently does nothing would leave the bad kernel running."""
+        forbidden = (forbid_rows,) if isinstance(forbid_rows, str) else forbid_rows
+        if not forbidden:
+            return
+        known = {row.id for name in self.families() for row in self._bundle.rows(name)}
+        for id in sorted(set(forbidden) - known):
+            raise UnknownRow(
+                Fault("forbid_rows", f"no row {id!r}", f"one of {len(known)} rows", did_you_mean(id, known))
+            )
+
+    def _verify(self, row: Row) -> None:
+        if row.object not in self._verified:
+            self.code(row)
+            self._verified.add(row.object)
+
+
+@contextmanager
+def _translated(unknown_name: type[AssayRuntimeError] = UnknownFamilyError) -> Iterator[None]:
+    """The bundle's errors as this package's own."""
+    try:
+        yield
+    except NoMatch as error:
+        raise NoMatchError(error) from error
+    except UnknownRow as error:
+        raise UnknownRowError(str(error)) from error
+    except UnknownName as error:
+        raise unknown_name(str(error)) from error
+    except BundleError as error:
+        raise AssayRuntimeError(str(error)) from error

@@ -1,0 +1,261 @@
+"""A family's contract with its callers, as the bundle states it, and whether a call keeps it.
+
+Nothing here knows a family by name: which tensors there are, of which types and shapes, what must divide their
+addresses and strides, and which facts of a call decide the dispatch, all comes from the bundle's manifest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from assay.bundle.faults import Fault, did_you_mean
+
+from .tensors import TensorView
+
+# More than any row asks for.
+_LARGEST_ALIGNMENT = 256
+_INTEGERS = {"i32": (-(2**31), 2**31 - 1), "i64": (-(2**63), 2**63 - 1)}
+_LARGEST_F32 = 3.4028234663852886e38
+# What a caller may hold in place of the type that a kernel names: the same bits.  A numpy array has no BF16 of its own.
+_SAME_BITS = {"u8": ("u8", "e4m3fn"), "bf16": ("bf16", "u16"), "f16": ("f16", "u16")}
+_PLUS_1 = "_plus_1"
+
+
+@dataclass(frozen=True, slots=True)
+class Stride:
+    """A stride argument: of which tensor's dimension, and the number type that it is passed as, by axes."""
+
+    name: str
+    of: str
+    dim: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A tensor of the contract.  alignment_axis or alignment_bytes may be None; shape in words."""
+
+    name: str
+    shape: tuple[str, ...]
+    written: bool
+    dtype: str | None
+    dtype_by: tuple[str, Mapping[str, str]] | None
+    alignment_axis: str | None
+    alignment_bytes: int | None
+
+    def dtype_for(self, facts: Mapping[str, Any]) -> str | None:
+        """The element type for a call with these axis values; None where the contract has none."""
+        if self.dtype_by is None:
+            return self.dtype
+        axis, by_value = self.dtype_by
+        return by_value.get(_spelled(facts.get(axis)))
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number of the contract, as f32, i32 or i64."""
+
+    name: str
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What a family's calls must bring."""
+
+    family: str
+    pointers: Mapping[str, Pointer]
+    scalars: Mapping[str, Scalar]
+    strides: Mapping[str, Stride]
+    extents: Mapping[str, tuple[str, ...]]
+    """Field of a dispatch condition -> tensors of whose extents it is the largest, in bytes."""
+
+    @classmethod
+    def parse(cls, family: str, document: Mapping[str, Any]) -> Contract:
+        """From the manifest's `families` entry."""
+        arguments = document["arguments"]
+        return cls(
+            family=family,
+            pointers={a["name"]: _pointer(a) for a in arguments if a["kind"] == "pointer"},
+            scalars={a["name"]: Scalar(a["name"], a["dtype"]) for a in arguments if a["kind"] == "scalar"},
+            strides={a["name"]: Stride(a["name"], a["of"], a["dim"]) for a in arguments if a["kind"] == "stride"},
+            extents={field: tuple(names) for field, names in document.get("extents", {}).items()},
+        )
+
+    @cached_property
+    def _strided(self) -> set[tuple[str, str]]:
+        """Dimensions that have a stride argument."""
+        return {(stride.of, stride.dim) for stride in self.strides.values()}
+
+    def shape_faults(self, views: Mapping[str, TensorView], dims: dict[str, int]) -> list[Fault]:
+        """Ranks, sizes that contradict each other, and strides that no argument can tell.  Fills `dims` in."""
+        faults: list[Fault] = []
+        origin = dict.fromkeys(dims, "the call")
+        for name, view in views.items():
+            pointer = self.pointers[name]
+            if len(view.shape) != len(pointer.shape):
+                faults.append(Fault(name, f"{len(view.shape)} dimensions", f"{len(pointer.shape)}: {_words(pointer)}"))
+                continue
+            for word, size in zip(pointer.shape, view.shape, strict=True):
+                faults += _unify(name, word, size, dims, origin)
+            faults += self._stride_faults(pointer, view)
+        return faults
+
+    def _stride_faults(self, pointer: Pointer, view: TensorView) -> list[Fault]:
+        """A dimension without a stride argument must be dense: the kernel takes it for granted."""
+        if 0 in view.shape:
+            return []
+        faults, dense = [], 1
+        for word, size, stride in reversed(list(zip(pointer.shape, view.shape, view.strides, strict=True))):
+            told = (pointer.name, word) in self._strided
+            if not told and size > 1 and stride != dense:
+                hint = "pass a contiguous tensor" if word == pointer.shape[-1] else ""
+                faults.append(Fault(f"{pointer.name}, dimension {word}", f"stride {stride}", f"{dense}", hint))
+            if told and stride < 0:
+                faults.append(Fault(f"{pointer.name}, dimension {word}", f"stride {stride}", "at least 0"))
+            dense = stride * size if told else dense * size
+        return faults
+
+    def type_faults(self, views: Mapping[str, TensorView], facts: Mapping[str, Any]) -> list[Fault]:
+        """Element types that differ from what the chosen row reads."""
+        faults = []
+        for name, view in views.items():
+            wanted = self.pointers[name].dtype_for(facts)
+            if wanted is None:
+                continue
+            allowed = _SAME_BITS.get(wanted, (wanted,))
+            if view.dtype not in allowed:
+                faults.append(Fault(name, f"elements of {view.dtype}", " or ".join(allowed), _type_hint(view, wanted)))
+        return faults
+
+    def fixed_alignment_faults(self, views: Mapping[str, TensorView]) -> list[Fault]:
+        """What every row of the family takes for granted of addresses and strides."""
+        faults = []
+        for name, view in views.items():
+            bytes_ = self.pointers[name].alignment_bytes
+            if bytes_ is None or 0 in view.shape:
+                continue
+            if view.address % bytes_:
+                faults.append(Fault(name, f"address {view.address:#x}", f"a multiple of {bytes_} bytes"))
+            for word, stride in self._used_strides(name, view):
+                if stride * view.item_bytes % bytes_:
+                    given = f"stride of {stride * view.item_bytes} bytes"
+                    faults.append(Fault(f"{name}, dimension {word}", given, f"a multiple of {bytes_} bytes"))
+        return faults
+
+    def null_faults(self, views: Mapping[str, TensorView]) -> list[Fault]:
+        """Tensors without memory that have elements all the same."""
+        return [
+            Fault(name, "address 0", "memory")
+            for name, view in views.items()
+            if not view.address and 0 not in view.shape
+        ]
+
+    def element_faults(self, views: Mapping[str, TensorView]) -> list[Fault]:
+        """Addresses that are no multiple of the element's size: no kernel can read those."""
+        return [
+            Fault(name, f"address {view.address:#x}", f"a multiple of {view.item_bytes}, the size of one element")
+            for name, view in views.items()
+            if view.address % view.item_bytes
+        ]
+
+    def scalar_faults(self, scalars: Mapping[str, Any]) -> list[Fault]:
+        """Numbers of the wrong kind or out of range."""
+        return [fault for name, value in scalars.items() if (fault := _scalar_fault(self.scalars[name], value))]
+
+    def facts(self, views: Mapping[str, TensorView]) -> dict[str, int]:
+        """What dispatch asks of any call: the alignment that each alignment axis speaks of, and extents in bytes."""
+        found: dict[str, int] = {}
+        for name, view in views.items():
+            axis = self.pointers[name].alignment_axis
+            if axis is None or 0 in view.shape:
+                continue
+            steps = [stride * view.item_bytes for _, stride in self._used_strides(name, view)]
+            found[axis] = math.gcd(found.get(axis, _LARGEST_ALIGNMENT), view.address, *steps)
+        for field, names in self.extents.items():
+            found[field] = max((views[name].extent_bytes for name in names if name in views), default=0)
+        for pointer in self.pointers.values():
+            if pointer.alignment_axis is not None:
+                found.setdefault(pointer.alignment_axis, _LARGEST_ALIGNMENT)
+        return found
+
+    def _used_strides(self, name: str, view: TensorView) -> Iterable[tuple[str, int]]:
+        """Strides that are passed and mean something: those of a dimension of one element are never used."""
+        for word, size, stride in zip(self.pointers[name].shape, view.shape, view.strides, strict=True):
+            if (name, word) in self._strided and size > 1:
+                yield word, stride
+
+    def stride_value(self, stride: Stride, view: TensorView) -> int:
+        """The stride to pass, in elements; 0 where its dimension has at most one element."""
+        axis = self.pointers[stride.of].shape.index(stride.dim)
+        return view.strides[axis] if view.shape[axis] > 1 else 0
+
+    def name_faults(self, given: Iterable[str], wanted: Iterable[str], row: str) -> list[Fault]:
+        """Arguments missing for the chosen row, and such that it has no use for."""
+        given, wanted = set(given), set(wanted)
+        missing = [Fault(name, "not given", f"row {row} needs it") for name in sorted(wanted - given)]
+        extra = [
+            Fault(name, "given", f"row {row} takes no such argument", did_you_mean(name, wanted - given))
+            for name in sorted(given - wanted)
+        ]
+        return missing + extra
+
+
+def _pointer(argument: Mapping[str, Any]) -> Pointer:
+    by = argument.get("dtype_by")
+    alignment = argument.get("alignment") or {}
+    return Pointer(
+        name=argument["name"],
+        shape=tuple(argument["shape"]),
+        written=argument["role"] != "input",
+        dtype=argument.get("dtype"),
+        dtype_by=next(iter(by.items())) if by else None,
+        alignment_axis=alignment.get("axis"),
+        alignment_bytes=alignment.get("bytes"),
+    )
+
+
+def _words(pointer: Pointer) -> str:
+    return f"[{', '.join(pointer.shape)}]"
+
+
+def _unify(name: str, word: str, size: int, dims: dict[str, int], origin: dict[str, str]) -> list[Fault]:
+    """One dimension of one tensor against what is known of that word."""
+    base, size_of_base = (word.removesuffix(_PLUS_1), size - 1) if word.endswith(_PLUS_1) else (word, size)
+    if base not in dims:
+        if size_of_base < 0:
+            return [Fault(f"{name}, dimension {word}", f"{size} elements", "at least 1")]
+        dims[base], origin[base] = size_of_base, name
+        return []
+    if dims[base] == size_of_base:
+        return []
+    wanted = dims[base] + (word != base)
+    return [Fault(f"{name}, dimension {word}", f"{size} elements", f"{wanted}, as {origin[base]} has it")]
+
+
+def _scalar_fault(scalar: Scalar, value: Any) -> Fault | None:
+    if scalar.dtype == "f32":
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return Fault(scalar.name, f"{value!r}", "a number")
+        finite = math.isfinite(value) and abs(value) <= _LARGEST_F32
+        return None if finite else Fault(scalar.name, f"{value!r}", "a finite number that FP32 can hold")
+    low, high = _INTEGERS[scalar.dtype]
+    if isinstance(value, bool) or not isinstance(value, int):
+        return Fault(scalar.name, f"{value!r}", "an integer")
+    return None if low <= value <= high else Fault(scalar.name, f"{value}", f"{low} to {high}")
+
+
+def _type_hint(view: TensorView, wanted: str) -> str:
+    if wanted == "u8" and view.dtype in ("i8", "e4m3fnuz", "e5m2"):
+        return "the cache holds OCP E4M3FN codes: pass uint8, or float8_e4m3fn through .view()"
+    if wanted == "i32" and view.dtype == "i64":
+        return "convert it with .to(torch.int32)"
+    return ""
+
+
+def _spelled(value: Any) -> str:
+    """An axis value as the contract's keys spell it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,49 @@
+"""Devices.  Each driver is imported when one of its devices is asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..tensors import gpu_backend, torch_module
+from .driver import Driver, DriverError, ForkedError, MismatchError, NoDriverError
+
+__all__ = ["Driver", "DriverError", "ForkedError", "MismatchError", "NoDriverError", "open_driver"]
+
+_SPELLED = "'cuda:0', 'hip:0', 'emulator', 'emulator:gfx1201' or a torch.device"
+
+
+def open_driver(device: Any, emulated_archs: tuple[str, ...]) -> Driver:
+    """The driver of a device, given as text or as a torch.device.  Raises NoDriverError.
+
+    emulated_archs: what the bundle has that 'emulator' could stand for.
+    """
+    kind, _, number = str(device).partition(":")
+    torch = torch_module()
+    if kind == "cuda" and torch is not None and gpu_backend(torch) == "hip":
+        # What a ROCm build of torch calls cuda is HIP.
+        kind = "hip"
+    if kind == "emulator":
+        return _emulator(number, emulated_archs)
+    if kind not in ("cuda", "hip") or (number and not number.isdecimal()):
+        raise NoDriverError(f"device {device!r}: allowed: {_SPELLED}")
+    ordinal = int(number or 0)
+    if kind == "cuda":
+        from .cuda import CudaDriver
+
+        return CudaDriver(ordinal)
+    from .hip import HipDriver
+
+    return HipDriver(ordinal)
+
+
+def _emulator(arch: str, emulated_archs: tuple[str, ...]) -> Driver:
+    from .emulator import EmulatorDriver
+
+    if arch:
+        return EmulatorDriver(arch)
+    if len(emulated_archs) != 1:
+        held = ", ".join(emulated_archs) or "none"
+        raise NoDriverError(
+            f"device 'emulator': the bundle's architectures of gfx12 are {held}; name one: emulator:ARCH"
+        )
+    return EmulatorDriver(emulated_archs[0])

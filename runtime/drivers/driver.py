@@ -1,0 +1,131 @@
+"""What a driver does for the runtime: load code, launch it, and a little memory of the runtime's own."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..errors import AssayRuntimeError
+
+LaunchGrid = tuple[int, int, int]
+
+
+class DriverError(AssayRuntimeError):
+    """The driver refused something.  `.call` is its function, `.code` its own error number, `.name` that one's name."""
+
+    def __init__(self, call: str, code: int, name: str, said: str, doing: str):
+        super().__init__(f"{doing}: {call} failed with {name} ({code})" + (f": {said}" if said else ""))
+        self.call = call
+        self.code = code
+        self.name = name
+
+
+class NoDriverError(AssayRuntimeError):
+    """The driver's library is not here, too old, or sees no such device.  Nothing was loaded."""
+
+
+class ForkedError(AssayRuntimeError):
+    """The kernels were loaded before this process was forked off; driver handles do not survive that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a row says of its kernel.
+
+    label: the row, for messages.  lds_bytes: dynamic shared memory at launch.  threads: of a workgroup.
+    arguments: (offset, size) of each in bytes, hidden ones included.
+    """
+
+    label: str
+    symbol: str
+    lds_bytes: int
+    threads: int
+    arguments: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function:
+    """A kernel loaded on one device.  `handle` and `module` mean something to its driver alone."""
+
+    handle: Any
+    module: Any
+    label: str
+    lds_bytes: int
+    threads: int
+
+
+class MismatchError(AssayRuntimeError):
+    """The loaded kernel is not what its row says: other arguments, fewer threads, more shared memory."""
+
+
+class Pointer(NamedTuple):
+    """Where a pointer lies in the argument block, and what it may reach; for drivers that keep watch."""
+
+    name: str
+    offset: int
+    extent_bytes: int
+    writable: bool
+
+
+class Driver(ABC):
+    """One device.  Safe to use from several threads.  Everything raises DriverError, or ForkedError in a fork."""
+
+    name: str
+    """Such as 'cuda:0'; the framework's tensors must be on it."""
+    device: tuple[str, str]
+    """Backend and architecture, as in ('hip', 'gfx1201')."""
+    tensor_device: tuple[str, int]
+    """The device that tensors must be on, as `TensorView.device` says it."""
+    lds_limit: int
+    """Shared memory that a workgroup may use on this device, bytes."""
+    processors: int
+    """Multiprocessors (NVIDIA) or work-group processors (AMD)."""
+    grid_limit: LaunchGrid
+    watches_memory = False
+    """Whether `launch` needs the pointers' extents."""
+
+    @abstractmethod
+    def load(self, code: bytes, wanted: Wanted) -> Function:
+        """Load a code object and find its kernel, ready to be launched.
+
+        Where the driver can tell, the kernel's arguments, threads and shared memory are compared with what is wanted.
+        """
+
+    @abstractmethod
+    def unload(self, function: Function) -> None:
+        """Give the code object's memory back.  Never raises: it may run when the process ends."""
+
+    @abstractmethod
+    def launch(
+        self, function: Function, grid: LaunchGrid, block: Any, stream: int, pointers: tuple[Pointer, ...] = ()
+    ) -> None:
+        """Start the kernel.  block: the argument block as `argument_block` made it; its bytes are copied."""
+
+    @abstractmethod
+    def argument_block(self, size: int) -> Any:
+        """A buffer of `size` bytes for `launch`; write to its `.data`."""
+
+    @abstractmethod
+    def resident_groups(self, function: Function) -> int:
+        """Workgroups of the kernel that run on one processor at once."""
+
+    @abstractmethod
+    def filled_i32(self, value: int, count: int) -> int:
+        """Address of `count` 32-bit integers in device memory that all hold `value`; the driver keeps them."""
+
+    @abstractmethod
+    def read(self, address: int, size: int) -> bytes:
+        """Device memory as it is once all work queued so far is done."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait for all work queued on the device."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Name, PCI address, driver version and the like, for provenance."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give everything back.  Never raises."""

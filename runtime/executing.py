@@ -1,0 +1,220 @@
+"""From a call's tensors to a launch: checks, dispatch, lazy loading.  The same for every family."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from assay.bundle.faults import Fault
+from assay.bundle.records import Row
+
+from .choosing import Chooser
+from .contract import Contract
+from .drivers.driver import Driver, Function, Wanted
+from .errors import ArgumentError, NotLoadedError
+from .launching import Layout, Prepared, grid_of, stride_faults
+from .tensors import NotATensor, TensorView, view
+
+FORBID_SWITCH = "ASSAY_FORBID_ROWS"
+
+
+class Steering(NamedTuple):
+    """Which rows a call may take.  `force_row`: that row or none; `forbid_rows`: none of these."""
+
+    force_row: str | None = None
+    forbid_rows: tuple[str, ...] = ()
+
+
+NOT_STEERED = Steering()
+
+
+class Executor:
+    """Launches the rows of one bundle on one device.  Safe to use from several threads."""
+
+    def __init__(self, kernels: Chooser, driver: Driver | None, *, debug: bool = False):
+        self.kernels = kernels
+        self._driver = driver
+        self.debug = debug
+        self._contracts: dict[str, Contract] = {}
+        self._functions: dict[str, Function] = {}
+        self._used: dict[str, list[int]] = {}
+        self._lock = threading.Lock()
+        self._switched_off = _switched_off(kernels)
+        self._told: set[Steering] = set()
+
+    @property
+    def driver(self) -> Driver:
+        """The device.  Raises NotLoadedError where the bundle was loaded for choosing rows only."""
+        if self._driver is None:
+            raise NotLoadedError(
+                "this bundle was loaded to pick rows only; to launch, load it with a device: "
+                "load(path, device='cuda:0'), 'hip:0', 'emulator' or a torch.device"
+            )
+        return self._driver
+
+    def contract(self, family: str) -> Contract:
+        """The family's contract.  Raises UnknownFamilyError."""
+        if family not in self._contracts:
+            self.kernels.fields(family)
+            self._contracts[family] = Contract.parse(family, self.kernels.contract(family))
+        return self._contracts[family]
+
+    def views(self, family: str, tensors: Mapping[str, Any]) -> dict[str, TensorView]:
+        """The call's tensors, seen and on this device.  Raises ArgumentError."""
+        contract = self.contract(family)
+        faults, found = [], {}
+        for name, tensor in tensors.items():
+            try:
+                seen = view(tensor)
+            except NotATensor as error:
+                hint = "a torch tensor, a numpy array, or an object with __cuda_array_interface__ or __dlpack__"
+                faults.append(Fault(name, str(error), hint))
+                continue
+            if name not in contract.pointers:
+                faults.append(Fault(name, "not an argument", ", ".join(contract.pointers)))
+                continue
+            faults += self.place_faults(name, seen)
+            if contract.pointers[name].written and seen.read_only:
+                faults.append(Fault(name, "read-only memory", "memory that can be written"))
+            found[name] = seen
+        if faults:
+            raise ArgumentError(faults)
+        return found
+
+    def place_faults(self, name: str, seen: TensorView) -> list[Fault]:
+        """A tensor on another device than the kernels."""
+        wanted = self.driver.tensor_device
+        if seen.device == wanted:
+            return []
+        allowed = f"{wanted[0]}:{wanted[1]}, where the kernels are"
+        return [Fault(name, f"on {seen.device[0]}:{seen.device[1]}", allowed)]
+
+    def prepare(
+        self,
+        family: str,
+        views: Mapping[str, TensorView],
+        scalars: Mapping[str, Any],
+        facts: Mapping[str, Any],
+        steering: Steering = NOT_STEERED,
+        dims: Mapping[str, int] | None = None,
+    ) -> Prepared:
+        """A kernel for a call with these tensors, numbers and axis values, loaded and bound to their shapes.
+
+        Raises ArgumentError, NoMatchError, ObjectError or a driver's error; then nothing was launched.
+        """
+        contract = self.contract(family)
+        sizes = dict(dims or {})
+        faults = contract.shape_faults(views, sizes) + contract.element_faults(views) + contract.null_faults(views)
+        faults += contract.fixed_alignment_faults(views) + contract.scalar_faults(scalars)
+        if faults:
+            raise ArgumentError(faults)
+        known = self.kernels.fields(family)
+        request = {**contract.facts(views), **{name: sizes[name] for name in sizes if name in known}, **facts}
+        row = self._select(family, {name: value for name, value in request.items() if name in known}, steering)
+        self._check_row(contract, row, views, scalars, request)
+        grid = grid_of(row, sizes, self.driver)
+        used = self._used.setdefault(row.id, [0])
+        return Prepared(row, self.function(row), self.driver, Layout(contract, row, views), grid, used)
+
+    def _select(self, family: str, request: Mapping[str, Any], steering: Steering) -> Row:
+        forbidden = (*steering.forbid_rows, *self._switched_off)
+        if (steering.force_row or steering.forbid_rows) and steering not in self._told:
+            self._told.add(steering)
+            forbidden_now = ", ".join(steering.forbid_rows) or "none"
+            _warn(f"{family}: forced row {steering.force_row or 'none'}, forbidden rows {forbidden_now}")
+        return self.kernels.select(family, force_row=steering.force_row, forbid_rows=forbidden, **request).row
+
+    def _check_row(
+        self,
+        contract: Contract,
+        row: Row,
+        views: Mapping[str, TensorView],
+        scalars: Mapping[str, Any],
+        request: Mapping[str, Any],
+    ) -> None:
+        """What only the chosen row can tell.  Raises ArgumentError."""
+        wanted = [a.name for a in row.arguments if a.kind == "pointer" or a.name in contract.scalars]
+        faults = contract.name_faults((*views, *scalars), wanted, row.id)
+        if not faults:
+            faults = contract.type_faults(views, request) + stride_faults(contract, row, views)
+        if faults:
+            raise ArgumentError(faults)
+
+    def function(self, row: Row) -> Function:
+        """The row's kernel on this device, loaded at the first call.  Raises ObjectError and the driver's errors."""
+        found = self._functions.get(row.id)
+        if found is not None:
+            return found
+        with self._lock:
+            if row.id not in self._functions:
+                self._functions[row.id] = self._load(row)
+            return self._functions[row.id]
+
+    def _load(self, row: Row) -> Function:
+        label = f"{row.family}/{row.id} ({row.symbol})"
+        target = next(target for target in self.kernels.targets if target.name == row.target)
+        limit = min(target.lds_limit, self.driver.lds_limit)
+        if row.lds_bytes > limit:
+            raise ArgumentError([Fault(f"shared memory of {label}", f"{row.lds_bytes} bytes", f"at most {limit}")])
+        arguments = tuple((a.offset, a.size) for a in row.arguments)
+        wanted = Wanted(label, row.symbol, row.lds_bytes, row.num_warps * row.wavefront_size, arguments)
+        return self.driver.load(self.kernels.code(row), wanted)
+
+    def preload(self, families: Collection[str] = ()) -> int:
+        """Load every row's code object of these families (all of them if none is named), so that no call has to.
+
+        Returns how many there are.  Needed before a CUDA or HIP graph is captured: capture must not meet a load.
+        """
+        rows = [row for name in families or self.kernels.families() for row in self.kernels.rows(name)]
+        for row in rows:
+            self.function(row)
+        return len(rows)
+
+    def usage(self) -> dict[str, int]:
+        """How often each row was launched, by its id."""
+        return {id: count for id, (count,) in sorted(self._used.items()) if count}
+
+    def close(self) -> None:
+        """Unload everything.  Never raises; work that is queued must be done, captured graphs must not be replayed."""
+        if self._driver is None:
+            return
+        with self._lock:
+            for function in self._functions.values():
+                self._driver.unload(function)
+            self._functions.clear()
+            self._driver.close()
+
+
+def _switched_off(kernels: Chooser) -> tuple[str, ...]:
+    """Rows that the environment forbids: ids, or axis=value for every row built with it (reader=packed)."""
+    given = [item.strip() for item in os.environ.get(FORBID_SWITCH, "").split(",") if item.strip()]
+    if not given:
+        return ()
+    rows = [row for family in kernels.families() for row in kernels.rows(family)]
+    found: list[str] = []
+    for item in given:
+        matching = [row.id for row in rows if _matches(kernels, row, item)]
+        if not matching:
+            raise ArgumentError(
+                [Fault(FORBID_SWITCH, f"{item} matches no row of this bundle", "row ids, or axis=value")]
+            )
+        _warn(f"{FORBID_SWITCH}={item} forbids {len(matching)} rows: {', '.join(matching[:8])}")
+        found += matching
+    return tuple(found)
+
+
+def _matches(kernels: Chooser, row: Row, item: str) -> bool:
+    axis, equals, value = item.partition("=")
+    if not equals:
+        return row.id == item
+    built = kernels.variant(row.id).problem.get(axis)
+    spelled = str(built).lower() if isinstance(built, bool) else str(built)
+    return built is not None and spelled == value
+
+
+def _warn(message: str) -> None:
+    import logging  # Rarely needed, and a third of what importing this package would cost.
+
+    logging.getLogger("assay.runtime").warning("%s", message)

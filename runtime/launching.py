@@ -1,0 +1,140 @@
+"""A row made ready for calls of one shape: what is left to a call is its addresses, its numbers and its stream."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+
+from assay.bundle.faults import Fault
+from assay.bundle.records import KernelArgument, Row
+
+from .contract import Contract
+from .drivers.driver import Driver, Function, LaunchGrid, Pointer
+from .errors import ArgumentError
+from .tensors import TensorView
+
+_CODES = {"pointer": "Q", "i32": "i", "i64": "q", "f32": "f"}
+
+
+class Prepared:
+    """One kernel, bound to shapes and strides.  Safe to use from several threads.
+
+    used: a counter of the row's launches, shared by all that launch it.  pointer_names and scalar_names give the order
+    in which `launch` and `bind` take addresses and numbers.
+    """
+
+    __slots__ = (
+        "_block", "_block_bytes", "_driver", "_in_order", "_launch", "_lock", "_pack", "_pointers", "_tail",
+        "_used", "function", "grid", "pointer_names", "row", "scalar_names",
+    )  # fmt: skip
+
+    def __init__(self, row: Row, function: Function, driver: Driver, bound: Layout, grid: LaunchGrid, used: list[int]):
+        self.row = row
+        self.function = function
+        self.grid = grid
+        self._used = used
+        self.pointer_names = bound.pointer_names
+        self.scalar_names = bound.scalar_names
+        self._driver = driver
+        self._pack = bound.packer.pack_into
+        self._block_bytes = bound.packer.size
+        self._in_order = bound.in_order
+        self._tail = bound.tail
+        self._pointers = bound.pointers if driver.watches_memory else ()
+        self._block = driver.argument_block(self._block_bytes)
+        self._launch = driver.launch
+        self._lock = threading.Lock()
+
+    def launch(self, addresses: Sequence[int], scalars: Sequence[float], stream: int) -> None:
+        """Start the kernel on these addresses and numbers.  Nothing is checked here but by the driver."""
+        values = (*addresses, *scalars, *self._tail)
+        if self._in_order is not None:
+            values = self._in_order(values)
+        with self._lock:
+            self._pack(self._block.data, 0, *values)
+            self._launch(self.function, self.grid, self._block, stream, self._pointers)
+            self._used[0] += 1
+
+    def bind(self, addresses: Sequence[int], scalars: Sequence[float]) -> Callable[[int], None]:
+        """A launch with an argument block of its own, filled once: call it with the stream."""
+        values = (*addresses, *scalars, *self._tail)
+        block = self._driver.argument_block(self._block_bytes)
+        self._pack(block.data, 0, *(values if self._in_order is None else self._in_order(values)))
+        launch, function, grid, pointers, used = self._launch, self.function, self.grid, self._pointers, self._used
+
+        def start(stream: int) -> None:
+            used[0] += 1
+            launch(function, grid, block, stream, pointers)
+
+        return start
+
+
+class Layout:
+    """How addresses, numbers and strides become the argument block of a row.
+
+    The block is packed from (addresses, scalars, tail); `in_order` rearranges those where the kernel wants them mixed.
+    """
+
+    __slots__ = ("in_order", "packer", "pointer_names", "pointers", "scalar_names", "tail")
+
+    def __init__(self, contract: Contract, row: Row, views: Mapping[str, TensorView]):
+        arguments = row.arguments
+        self.pointer_names = tuple(a.name for a in arguments if a.kind == "pointer")
+        self.scalar_names = tuple(a.name for a in arguments if a.name in contract.scalars)
+        rest = [a for a in arguments if a.kind != "hidden" and a.name not in {*self.pointer_names, *self.scalar_names}]
+        hidden = [a for a in arguments if a.kind == "hidden" and a.size == 8]
+        self.tail = (*(_stride(contract, a, views) for a in rest), *(0 for _ in hidden))
+        given = [*self.pointer_names, *self.scalar_names, *(a.name for a in (*rest, *hidden))]
+        wanted = [given.index(a.name) for a in arguments if a.kind != "hidden" or a.size == 8]
+        self.in_order = None if wanted == sorted(wanted) else itemgetter(*wanted)
+        self.packer = struct.Struct(_format(arguments))
+        self.pointers = tuple(
+            Pointer(a.name, a.offset, views[a.name].extent_bytes, contract.pointers[a.name].written)
+            for a in arguments
+            if a.kind == "pointer"
+        )
+
+
+def _stride(contract: Contract, argument: KernelArgument, views: Mapping[str, TensorView]) -> int:
+    stride = contract.strides[argument.name]
+    return contract.stride_value(stride, views[stride.of])
+
+
+def _format(arguments: Sequence[KernelArgument]) -> str:
+    """The argument block as `struct` spells it; hidden arguments are null."""
+    text, at = "<", 0
+    for argument in arguments:
+        text += f"{argument.offset - at}x"
+        is_number = argument.kind != "hidden" or argument.size == 8
+        text += _CODES.get(argument.kind, "Q") if is_number else f"{argument.size}x"
+        at = argument.offset + argument.size
+    return text
+
+
+def stride_faults(contract: Contract, row: Row, views: Mapping[str, TensorView]) -> list[Fault]:
+    """Strides that the row's own number types cannot hold."""
+    faults = []
+    for argument in row.arguments:
+        if argument.name in contract.strides and argument.kind == "i32":
+            value = _stride(contract, argument, views)
+            if value > 2**31 - 1:
+                faults.append(Fault(argument.name, f"{value} elements", "at most 2147483647 for this row"))
+    return faults
+
+
+def grid_of(row: Row, dims: Mapping[str, int], driver: Driver) -> LaunchGrid:
+    """The launch grid for a call with these dimensions.  Raises ArgumentError where the device has no such grid."""
+    sizes = [1, 1, 1]
+    for axis, names in enumerate(row.grid):
+        for name in names:
+            sizes[axis] *= dims[name]
+    faults = [
+        Fault(f"{row.family}, grid axis {'xyz'[axis]}", f"{size} ({' x '.join(row.grid[axis])})", f"at most {limit}")
+        for axis, (size, limit) in enumerate(zip(sizes, driver.grid_limit, strict=True))
+        if size > limit
+    ]  # fmt: skip
+    if faults:
+        raise ArgumentError(faults)
+    return sizes[0], sizes[1], sizes[2]
