@@ -13,7 +13,7 @@ BUILD_READY := $(VENV)/.ready-to-build
 TEST_READY := $(VENV)/.ready-to-test
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: help setup setup-test qualify test test-slow lint format schemas clean
+.PHONY: help setup setup-test qualify test test-slow controls lint format schemas clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,6 +45,9 @@ test: $(TEST_READY) ## the test suite, without the slow tests
 
 test-slow: $(TEST_READY) ## the slow tests only
 	@$(BIN)/python -m pytest -m slow $(ARGS)
+
+controls: $(TEST_READY) ## every instruction of two kernels made wrong; writes docs/negative-controls.md (half an hour)
+	@$(BIN)/python -m tests.negative_controls $(ARGS)
 
 lint: $(TEST_READY) ## formatter and linter, without changing anything
 	@$(BIN)/ruff format --check .

@@ -14,7 +14,7 @@ _HOME = {
     "Bundle": "reader",
     "BundleError": "faults",
     "Condition": "conditions",
-    "Contents": "records",
+    "Contents": "contents",
     "Fault": "faults",
     "FaultsError": "faults",
     "KernelArgument": "records",

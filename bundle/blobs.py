@@ -3,11 +3,9 @@
 The raw half comes first and in one piece, because the bundle's identity is taken over exactly these bytes.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .faults import BundleError, Fault
 from .format import Section, aligned, size_faults
@@ -17,8 +15,7 @@ _RAW = struct.Struct("<32sQ")
 _STORED = struct.Struct("<QQ32s")
 
 
-@dataclass(frozen=True, slots=True)
-class Blob:
+class Blob(NamedTuple):
     """One deflated blob. `offset` from the start of the file, sizes in bytes, hashes hexadecimal."""
 
     raw_sha256: str
@@ -54,10 +51,11 @@ def unpack_index(index: bytes, area: Section, where: str) -> dict[str, Blob]:
     for (sha256, raw_size), (offset, stored_size, stored) in pairs:
         blob = Blob(sha256.hex(), raw_size, offset, stored_size, stored.hex())
         blobs[blob.raw_sha256] = blob
-        label = f"{where}: {blob.raw_sha256[:16]}"
         if sha256 <= last or offset != aligned(end):
+            label = f"{where}: {blob.raw_sha256[:16]}"
             faults.append(Fault(label, f"begins at {offset:,}", f"{aligned(end):,}", "in order, no overlap, no gap"))
-        faults += size_faults(label, raw_size, stored_size)
+        if size_faults("", raw_size, stored_size):
+            faults += size_faults(f"{where}: {blob.raw_sha256[:16]}", raw_size, stored_size)
         last, end = sha256, offset + stored_size
     if end != area.end:
         faults.append(Fault(where, f"blobs end at {end:,}", f"the area's end at {area.end:,}"))

@@ -4,11 +4,8 @@ Typing is strict, because a wrong match launches a kernel on memory it was not c
 128, 1.0 is not 1. A condition that this reader does not know never holds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 OPERATORS = ("eq", "one_of", "multiple_of", "at_least", "at_most")
 
@@ -19,8 +16,7 @@ _LEAST = {"multiple_of": 1, "at_least": 0, "at_most": 0}
 _MISSING = object()
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(NamedTuple):
     """`field op value`.
 
     `value` is text, an integer, a boolean or None for eq, a tuple of those for one_of, and an integer for the others.

@@ -4,14 +4,11 @@ A validator collects every `Fault` and raises them together in one `FaultsError`
 folders reuse both, so that a bad spec, a bad bundle and a bad call read alike.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """One thing wrong. `str` gives it on one line: `where: given; allowed: ...; hint`.
 
     where: the place a reader can go to (file:line:column, a file and a section, a row).

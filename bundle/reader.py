@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from . import canonical, evidence
+from . import canonical
 from .blobs import Blob, raw_half, unpack_index
 from .faults import BundleError, Fault, did_you_mean
 from .format import (
@@ -26,6 +25,9 @@ from .rules import from_json
 from .store import Store
 from .table import OrderedRows
 from .table_codec import decode_table
+
+if TYPE_CHECKING:
+    from .evidence import Entry
 
 
 class UnknownName(BundleError):
@@ -125,7 +127,9 @@ class Bundle:
         entries = self._evidence()
         if name not in entries:
             raise self._unknown("evidence", name, entries)
-        return evidence.read_entry(self._store, entries[name])
+        from .evidence import read_entry  # Here and below, and not above: loading kernels needs none of it.
+
+        return read_entry(self._store, entries[name])
 
     def close(self) -> None:
         """Close the file. What was read stays valid; reading more raises BundleError."""
@@ -162,7 +166,7 @@ class Bundle:
         _check_schema(data, where)
         manifest = from_json(Manifest, data, where)
         targets = tuple(_target(item, where) for item in manifest.targets)
-        return dataclasses.replace(manifest, targets=targets, schema=tuple(manifest.schema))
+        return manifest._replace(targets=targets, schema=tuple(manifest.schema))
 
     def _section(self, kind: str) -> Section:
         return self._by_name[kind, ""]
@@ -213,8 +217,10 @@ class Bundle:
             self._variants.setdefault(family, by_id)
         return self._variants[family]
 
-    def _evidence(self) -> dict[str, evidence.Entry]:
-        return evidence.read_index(self._store, self._header.identity_end, self.identity)
+    def _evidence(self) -> dict[str, Entry]:
+        from .evidence import read_index
+
+        return read_index(self._store, self._header.identity_end, self.identity)
 
     def _unknown(self, what: str, name: object, known: Any) -> UnknownName:
         names = sorted(map(str, known))
@@ -233,4 +239,4 @@ def _check_schema(data: Any, where: str) -> None:
 
 def _target(item: Any, where: str) -> TargetRecord:
     record = from_json(TargetRecord, item, f"{where}: target")
-    return dataclasses.replace(record, runs_on=tuple(record.runs_on))
+    return record._replace(runs_on=tuple(record.runs_on))

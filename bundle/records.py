@@ -1,14 +1,13 @@
 """The records a bundle holds. All frozen, all spelled in canonical JSON; a dictionary inside is to be read only.
 
 What may stand in each field is said once, in `rules.py`, for the writer and the reader alike.
+
+Named tuples and not dataclasses: a runtime makes these classes each time it starts, and a frozen dataclass with slots
+takes a millisecond to make, a named tuple a twentieth of it. For the same reason the annotations are no strings.
 """
 
-from __future__ import annotations
-
-import dataclasses
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from .conditions import Condition
 
@@ -22,8 +21,7 @@ BACKENDS = ("hip", "cuda")
 ARGUMENT_KINDS: dict[str, int | None] = {"pointer": 8, "i32": 4, "i64": 8, "f32": 4, "hidden": None}
 
 
-@dataclass(frozen=True, slots=True)
-class KernelArgument:
+class KernelArgument(NamedTuple):
     """One argument as the binary lays it out. `offset` and `size` in bytes; `kind` one of ARGUMENT_KINDS."""
 
     name: str
@@ -32,8 +30,7 @@ class KernelArgument:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One row of the dispatch table: when to launch which code object, and how. All a runtime needs, and no more."""
 
     id: str
@@ -59,30 +56,36 @@ class Row:
     """Every argument of the binary in order of offset, hidden ones included."""
     hidden_arguments: int
     """How many of the arguments are hidden: appended by the compiler, not given by the caller."""
-    launch: dict[str, Any] = field(hash=False)
-    specialisation: dict[str, Any] = field(hash=False)
+    launch: dict[str, Any]
+    specialisation: dict[str, Any]
+
+    def __hash__(self) -> int:
+        # Dictionaries have none.
+        return hash((self.id, self.family, self.target, self.object))
 
 
-@dataclass(frozen=True, slots=True)
-class VariantRecord:
+class VariantRecord(NamedTuple):
     """What was built, for a reader: not needed to launch. `source` is the rendered source text itself."""
 
     id: str
     family: str
-    problem: dict[str, Any] = field(hash=False)
-    launch: dict[str, Any] = field(hash=False)
+    problem: dict[str, Any]
+    launch: dict[str, Any]
     target: str
-    specialisation: dict[str, Any] = field(hash=False)
-    resources: dict[str, Any] = field(hash=False)
+    specialisation: dict[str, Any]
+    resources: dict[str, Any]
     source_sha256: str
     code_sha256: str
     source: str
-    instructions: dict[str, int] | None = field(default=None, hash=False)
+    instructions: dict[str, int] | None = None
     """Instruction counts read from the binary, or None where they were not counted."""
 
+    def __hash__(self) -> int:
+        # Dictionaries have none.
+        return hash((self.id, self.family, self.target, self.code_sha256))
 
-@dataclass(frozen=True, slots=True)
-class TargetRecord:
+
+class TargetRecord(NamedTuple):
     """A target the bundle holds code for."""
 
     name: str
@@ -98,44 +101,40 @@ class TargetRecord:
     calls itself sm_120). Empty: a device of exactly `arch` and no other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(NamedTuple):
     """What the bundle is, and from what it was made. No time of day, no path, no host."""
 
     bundle_version: str
     assay_version: str
-    toolchain: dict[str, Any] = field(hash=False)
+    toolchain: dict[str, Any]
     """Triton's version, the wheel's hash, and whatever else changes code."""
     profile: str
     targets: tuple[TargetRecord, ...]
-    sources: dict[str, str] = field(hash=False)
+    sources: dict[str, str]
     """Spec and template names, relative to the spec folder -> SHA-256."""
-    families: dict[str, Any] = field(hash=False)
+    families: dict[str, Any]
     """Family -> its contract with the caller (arguments and their meaning)."""
-    counts: dict[str, int] = field(default_factory=dict, hash=False)
+    counts: dict[str, int] = {}  # noqa: RUF012 - to be read only, as every dictionary here
     """Filled in by the writer: rows, variants, objects, sources, and rows of each target."""
-    bytes: dict[str, int] = field(default_factory=dict, hash=False)
+    bytes: dict[str, int] = {}  # noqa: RUF012 - to be read only, as every dictionary here
     """Filled in by the writer: raw bytes of the table, variants, objects and sources. Raw, because the compressed
     sizes depend on the zlib at hand and the manifest is part of the identity (`Bundle.sizes` gives those)."""
     schema: tuple[int, int] = SCHEMA
 
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """All that goes into one bundle. The order of anything in it makes no difference to the file."""
-
-    manifest: Manifest
-    rows: tuple[Row, ...]
-    variants: tuple[VariantRecord, ...]
-    objects: Mapping[str, bytes] = field(hash=False)
-    """SHA-256 of each raw code object -> its bytes."""
-    evidence: Mapping[str, bytes] = field(default_factory=dict, hash=False)
-    """Name -> a JSON document, appended behind the identity-bearing part."""
+    def __hash__(self) -> int:
+        # Dictionaries have none.
+        return hash((self.bundle_version, self.assay_version, self.profile, self.targets))
 
 
 def as_json(record: Any) -> dict[str, Any]:
     """The record as plain dictionaries, lists and scalars."""
-    return dataclasses.asdict(record)
+    return {name: _plain(value) for name, value in zip(record._fields, record, strict=True)}
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "_fields"):
+        return as_json(value)
+    return [_plain(item) for item in value] if type(value) is tuple else value
 
 
 def by_id(rows: Iterable[Row]) -> dict[str, Row]:

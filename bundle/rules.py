@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from .canonical import value_faults
@@ -17,8 +15,11 @@ _Record = TypeVar("_Record")
 # `Kernels.select(family, force_row=..., **request)`: a request field of these names could never be given.
 RESERVED_FIELDS = ("force_row", "forbid_rows")
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,127}")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+# Sets of letters and not patterns: stripping all of a text is faster than matching it, and nothing is compiled.
+_DIGITS = "0123456789"
+_WORD = f"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz{_DIGITS}_"
+_NAME = f"{_WORD}.+-"
+_HEXADECIMAL = f"{_DIGITS}abcdef"
 
 Check = tuple[Callable[[Any], bool], str]
 
@@ -32,7 +33,7 @@ def _is_map(value: Any) -> bool:
 
 
 def _is_hash(value: Any) -> bool:
-    return type(value) is str and _SHA256.fullmatch(value) is not None
+    return type(value) is str and len(value) == 64 and not value.strip(_HEXADECIMAL)
 
 
 def _is_relative(name: Any) -> bool:
@@ -44,7 +45,7 @@ def _is_list_of(value: Any, test: Callable[[Any], bool]) -> bool:
 
 
 def _is_name(value: Any) -> bool:
-    return type(value) is str and _NAME.fullmatch(value) is not None
+    return type(value) is str and 0 < len(value) <= 128 and value[0] in _WORD and not value.strip(_NAME)
 
 
 def _is_text(value: Any) -> bool:
@@ -141,7 +142,7 @@ def from_json(kind: type[_Record], data: Any, where: str, **given: Any) -> _Reco
     """
     if faults := map_faults(kind, data, where, given):
         raise BundleError(faults)
-    names = [f.name for f in dataclasses.fields(kind)]
+    names = kind._fields
     taken = {name: data[name] for name in names if name in data and name not in given}
     return kind(**{**taken, **given})
 
@@ -151,13 +152,13 @@ def map_faults(kind: type, data: Any, where: str, given: Mapping[str, Any]) -> l
     if type(data) is not dict:
         return [Fault(where, f"{_shown(data)}", "a map")]
     faults = []
-    for item in dataclasses.fields(kind):
-        if item.name in given:
+    for name in kind._fields:
+        if name in given:
             continue
-        if item.name in data:
-            faults += _field_faults(kind, item.name, data[item.name], where)
-        elif item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
-            faults.append(Fault(where, f"no field {item.name}", hint=did_you_mean(item.name, data)))
+        if name in data:
+            faults += _field_faults(kind, name, data[name], where)
+        elif name not in kind._field_defaults:
+            faults.append(Fault(where, f"no field {name}", hint=did_you_mean(name, data)))
     return faults
 
 
@@ -166,14 +167,24 @@ def record_faults(record: Any, where: str) -> list[Fault]:
     kind = type(record)
     if kind not in RULES:
         return [Fault(where, f"{_shown(record)}", "a record of assay.bundle")]
-    faults = []
-    for name in RULES[kind]:
-        value = getattr(record, name)
-        found = _field_faults(kind, name, value, where)
-        if not found and RULES[kind][name] in (MAP, TEXT, SYMBOL):
-            found = value_faults(value, f"{where}: {name}")
-        faults += found
-    return faults
+    return [fault for name in RULES[kind] for fault in _value_faults(kind, name, getattr(record, name), where)]
+
+
+def all_sound(kind: type, records: Iterable[Any]) -> bool:
+    """Whether `record_faults` finds nothing in any of these, all of one kind. Equal values are judged once."""
+    for name, values in zip(kind._fields, zip(*records, strict=True), strict=False):
+        try:
+            distinct = distinct_values(values)
+        except TypeError:
+            return False
+        if any(_value_faults(kind, name, value, "") for value in distinct):
+            return False
+    return True
+
+
+def distinct_values(values: Collection[Any]) -> list[Any]:
+    """Each of these once. 1 and True are two. Raises TypeError where one is a list or a map."""
+    return [value for _, value in set(zip(map(type, values), values, strict=True))]
 
 
 def condition_faults(condition: Condition, where: str) -> list[Fault]:
@@ -206,6 +217,14 @@ _VALUES: dict[str, Check] = {
     "at_least": INTEGER,
     "at_most": INTEGER,
 }
+
+
+def _value_faults(kind: type, name: str, value: Any, where: str) -> list[Fault]:
+    """`_field_faults`, and what canonical JSON cannot hold."""
+    found = _field_faults(kind, name, value, where)
+    if not found and RULES[kind][name] in (MAP, TEXT, SYMBOL):
+        return value_faults(value, f"{where}: {name}")
+    return found
 
 
 def _field_faults(kind: type, name: str, value: Any, where: str) -> list[Fault]:

@@ -5,11 +5,10 @@ first whose conditions all hold is the one. Nothing here looks at a device: `dev
 bundle.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from .conditions import NOT_GIVEN, Condition
 from .faults import BundleError, Fault, did_you_mean
@@ -25,16 +24,14 @@ class OrderedRows(tuple[Row, ...]):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """The row that serves a request, and the ids of the rows that were tried before it and did not."""
 
     row: Row
     considered: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """One condition that does not hold: what the request gives for `field` and what the row requires, as text."""
 
     field: str
@@ -46,8 +43,7 @@ class Failure:
         return f"{self.field}: {requested}, required {self.required}"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What became of one row: every condition that failed, in the row's own order. None failed: it may serve."""
 
     row: Row
@@ -169,7 +165,8 @@ def unknown_fields(rows: Iterable[Row], request: Mapping[str, Any]) -> dict[str,
 
 def known_fields(rows: Iterable[Row]) -> frozenset[str]:
     """The fields that are a condition of some row."""
-    return frozenset(condition.field for row in rows for condition in row.conditions)
+    conditions = chain.from_iterable(map(attrgetter("conditions"), rows))
+    return frozenset(map(attrgetter("field"), conditions))
 
 
 def impossible_values(rows: Iterable[Row], request: Mapping[str, Any]) -> dict[str, str]:

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from . import canonical
+from .contents import Contents
 from .faults import Fault, did_you_mean
 from .format import MAX_RAW_BYTES, sha256, version_fault
-from .records import ARGUMENT_KINDS, SCHEMA, Contents, Manifest, Row, TargetRecord, VariantRecord
+from .records import ARGUMENT_KINDS, SCHEMA, Manifest, Row, TargetRecord, VariantRecord
 from .rules import condition_faults, record_faults
 
 

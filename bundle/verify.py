@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from .contents import Contents
 from .faults import BundleError, Fault, FaultsError
 from .format import HEADER_SIZE
 from .reader import Bundle
-from .records import Contents, Row, TargetRecord
+from .records import Row, TargetRecord
 from .validate import contents_faults, tally
 
 T = TypeVar("T")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ from typing import Any
 from . import canonical, evidence
 from .atomic import replace_file
 from .blobs import Blob, pack_index, raw_half
+from .contents import Contents
 from .faults import BudgetError, BundleError, Fault
 from .format import (
     HEADER_SIZE,
@@ -24,7 +24,7 @@ from .format import (
     pack_header,
     sha256,
 )
-from .records import Contents, Manifest, Row, VariantRecord, as_json
+from .records import Manifest, Row, VariantRecord, as_json
 from .table_codec import encode_table
 from .validate import contents_faults, tally
 
@@ -167,7 +167,7 @@ def _manifest_json(
     targets = tuple(sorted(contents.manifest.targets, key=lambda target: target.name))
     sections = (("table", tables), ("variants", variants), ("objects", contents.objects), ("sources", sources))
     sizes = {name: sum(map(len, parts.values())) for name, parts in sections}
-    manifest: Manifest = dataclasses.replace(contents.manifest, targets=targets, counts=tally(contents), bytes=sizes)
+    manifest: Manifest = contents.manifest._replace(targets=targets, counts=tally(contents), bytes=sizes)
     return as_json(manifest)
 
 

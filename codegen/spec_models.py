@@ -131,7 +131,7 @@ class TargetFile(SpecModel):
     limits: TargetLimits
     occupancy: OccupancyFacts
     budgets: Budgets
-    evidence: Literal["static", "emulated"]
+    evidence: Literal["static", "interpreted", "emulated"]
 
 
 class ProfileFile(SpecModel):

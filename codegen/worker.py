@@ -82,7 +82,7 @@ def _compile(request: dict[str, Any]) -> Any:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    function = _load_kernel(request["source"], request["kernel"])
+    function = load_kernel(request["source"], request["kernel"])
     names = list(function.arg_names)
     signature = dict(request["signature"])
     if names != list(signature):
@@ -145,7 +145,7 @@ def _attributes(request: dict[str, Any], names: list[str]) -> dict[tuple[int], l
     return attributes
 
 
-def _load_kernel(source: str, kernel: str) -> Any:
+def load_kernel(source: str, kernel: str) -> Any:
     """Execute rendered source; `linecache` lets Triton read it back.  The name depends on the text, on no folder."""
     _check_imports(source)
     name = f"<rendered {sha256_hex(source)[:16]}>"

@@ -126,8 +126,8 @@ class Machine:
         valid = np.zeros(addresses.shape, bool)
         for buffer in self.memory.buffers:
             if buffer.writable or not writing:
-                base = np.uint64(buffer.base)
-                valid |= (addresses >= base) & (addresses + np.uint64(width) <= np.uint64(buffer.end))
+                # The last address that fits: behind the highest one the sum of address and width would wrap.
+                valid |= (addresses >= np.uint64(buffer.base)) & (addresses <= np.uint64(buffer.end - width))
         return valid
 
     def _located(self, g: Group, fault: AccessFault, addresses: np.ndarray, where) -> OutOfBoundsError:

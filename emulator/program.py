@@ -63,8 +63,8 @@ class Program:
         if chosen is None:
             names = ", ".join(item.name for item in found)
             raise EmulationError(f"{where}: no kernel {kernel!r}; it has {names}")
-        if chosen.backend != "hip" or not chosen.arch.startswith("gfx12"):
-            raise EmulationError(f"{where}: {chosen.arch} code; the emulator executes gfx12")
+        if chosen.backend != "hip" or not chosen.arch.startswith("gfx120"):
+            raise EmulationError(f"{where}: {chosen.arch} code; the emulator executes gfx1200 and gfx1201")
         if chosen.resources.wavefront_size != 32:
             raise EmulationError(f"{where}: wavefront size {chosen.resources.wavefront_size}; the emulator has wave32")
         return cls.of_kernel(chosen, where=where, lines=SourceLines(code, chosen.descriptor.entry))
@@ -96,8 +96,8 @@ class Program:
 
         `arguments` are the explicit ones in order, or by name where the object names them; pointers are addresses from
         `memory`. A floating-point argument must be a float: the object does not tell its type. Hidden arguments are
-        filled in. Bytes are the whole argument block as a runtime has packed it. `lds_bytes` is the launch-time LDS size. `count_transactions` off leaves out the per-instruction
-        memory counters, which cost time.
+        filled in. Bytes are the whole argument block as a runtime has packed it. `lds_bytes` is the launch-time LDS
+        size. `count_transactions` off leaves out the per-instruction memory counters, which cost time.
 
         Raises LaunchError before anything runs, or another EmulationError at the first fault; buffers then hold what
         was stored so far.

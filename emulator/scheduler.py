@@ -79,6 +79,8 @@ class Scheduler:
             if machine.steps > machine.checks.step_budget:
                 raise StepBudgetError(f"more than {machine.checks.step_budget} steps: an endless loop?")
             if item is None:
+                if block.following is None:
+                    raise EmulationError("runs past the end of the code: no s_endpgm")
                 return block.following
             if g.attention & item.touched:
                 self._examine(g, item)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -77,8 +76,7 @@ def merge(inputs: Sequence[_Input]) -> Contents:
     first = inputs[0].contents.manifest
     for item in inputs[1:]:
         faults += _shared_faults(inputs[0].path, first, item)
-    manifest = dataclasses.replace(
-        first,
+    manifest = first._replace(
         targets=tuple(_union("target", inputs, lambda c: {t.name: t for t in c.manifest.targets}, faults).values()),
         sources=_union("source", inputs, lambda c: c.manifest.sources, faults),
         families=_union("contract of family", inputs, lambda c: c.manifest.families, faults),

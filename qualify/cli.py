@@ -9,27 +9,36 @@ from assay.codegen.cache import CacheError
 from assay.codegen.toolchain import ToolchainError
 
 from .bundling import MergeError
+from .commands.attest_command import attest_command
 from .commands.bundle_command import bundle_command
 from .commands.doctor_command import doctor_command
+from .commands.emulate_command import emulate_command
 from .commands.explain_command import explain_command
 from .commands.inspect_command import inspect_command
 from .commands.options import BAD_ENVIRONMENT, BAD_INPUT, FAILED, NO_EVIDENCE, print_faults
 from .commands.plan_command import plan_command
 from .commands.qualify_command import qualify_command
+from .commands.qualify_device_command import qualify_device_command
+from .commands.run_command import run_command
 from .commands.schema_command import schema_command
 from .commands.show_command import show_command
 from .commands.verify_command import verify_command
-from .emulating import EvidenceError
+from .commands.wheel_command import wheel_command
+from .device.errors import NotAvailable
+from .executing import EvidenceError
 from .lock import LockError
+from .wheel_building import WheelError
 
 # The first that fits decides.  A bundle that cannot be written is the environment's fault; commands that read one say
 # for themselves what a bad one means.
 _STATUSES: tuple[tuple[type[FaultsError], int], ...] = (
     (EvidenceError, NO_EVIDENCE),
+    (NotAvailable, NO_EVIDENCE),
     (ToolchainError, BAD_ENVIRONMENT),
     (CacheError, BAD_ENVIRONMENT),
     (LockError, FAILED),
     (MergeError, FAILED),
+    (WheelError, FAILED),
     (BundleError, BAD_ENVIRONMENT),
     (FaultsError, BAD_INPUT),
 )
@@ -47,10 +56,15 @@ for _command in (
     inspect_command,
     verify_command,
     explain_command,
+    emulate_command,
+    run_command,
+    qualify_device_command,
+    attest_command,
     show_command,
     doctor_command,
     schema_command,
     bundle_command,
+    wheel_command,
 ):
     assay.add_command(_command)
 

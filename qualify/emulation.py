@@ -7,33 +7,21 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
-from assay import reference
 from assay.emulator import EmulationError, Memory, Program
 from assay.reference import Case
+from assay.reference.judging import CaseResult
 
-from .numerics import CaseResult, compare
+from .case_runs import CallRequest, judge_case, number_of
 
 
-@dataclass(frozen=True, slots=True)
-class EmulationRequest:
-    """All that decides a verdict, next to the sources of emulator and references.
-
-    arguments: (name, kind, dtype, pointer that a stride is of, index of its dimension), explicit ones in order.
-    grid: the family's, by dimension names.  tolerance: (absolute, relative).
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmulationRequest(CallRequest):
+    """All that decides a verdict, next to the sources of emulator and references.  lds_bytes: at launch."""
 
     code: bytes
     symbol: str
     num_warps: int
     lds_bytes: int
-    family: str
-    axes: dict[str, Any]
-    arguments: tuple[tuple[str, str, str, str | None, int | None], ...]
-    grid: tuple[tuple[str, ...], ...]
-    tolerance: tuple[float, float]
-    every_case: bool = False
 
 
 def emulate_in_worker(request: dict[str, Any]) -> dict[str, Any]:
@@ -45,10 +33,7 @@ def emulate_in_worker(request: dict[str, Any]) -> dict[str, Any]:
         program = Program.load(wanted.code, where=wanted.family, kernel=wanted.symbol)
     except EmulationError as error:
         return _result([CaseResult("load", None, str(error))], executed, started)
-    results = [
-        _run_case(program, wanted, case, executed)
-        for case in reference.cases(wanted.family, wanted.axes, every=wanted.every_case)
-    ]
+    results = [run_case(program, wanted, case, executed) for case in wanted.cases()]
     return _result(results, executed, started)
 
 
@@ -60,13 +45,16 @@ def _result(results: list[CaseResult], executed: Counter[str], started: float) -
     }
 
 
-def _run_case(program: Program, request: EmulationRequest, case: Case, executed: Counter[str]) -> CaseResult:
-    expected = reference.expected(request.family, case)
-    before = {name: tensor.storage.copy() for name, tensor in case.tensors.items()}
+def run_case(program: Program, request: EmulationRequest, case: Case, executed: Counter[str]) -> CaseResult:
+    """One case, in place in its tensors.  Instructions are added to `executed` by class."""
+    return judge_case(request, case, lambda: _execute(program, request, case, executed))
+
+
+def _execute(program: Program, request: EmulationRequest, case: Case, executed: Counter[str]) -> str:
     memory = Memory()
     try:
         result = program.launch(
-            grid=[_product(axis, case) for axis in request.grid],
+            grid=list(request.grid_of(case)),
             num_warps=request.num_warps,
             arguments=_arguments(request, case, memory),
             memory=memory,
@@ -74,14 +62,9 @@ def _run_case(program: Program, request: EmulationRequest, case: Case, executed:
             count_transactions=False,
         )
     except EmulationError as error:
-        return CaseResult(case.name, None, str(error))
+        return str(error)
     executed.update(result.counters.instructions)
-    dtypes = {name: dtype for name, kind, dtype, _, _ in request.arguments if kind == "pointer"}
-    return compare(case, dtypes, expected, before, *request.tolerance)
-
-
-def _product(axis: tuple[str, ...], case: Case) -> int:
-    return int(np.prod([case.dims[name] for name in axis], dtype=np.int64))
+    return ""
 
 
 def _arguments(request: EmulationRequest, case: Case, memory: Memory) -> list[int | float]:
@@ -90,12 +73,7 @@ def _arguments(request: EmulationRequest, case: Case, memory: Memory) -> list[in
         name: memory.add(name, tensor.storage, writable=name in case.outputs) + tensor.offset * tensor.storage.itemsize
         for name, tensor in case.tensors.items()
     }
-    values: list[int | float] = []
-    for name, kind, _, of, dim in request.arguments:
-        if kind == "pointer":
-            values.append(addresses[name])
-        elif kind == "stride":
-            values.append(case.tensors[of or ""].strides[dim or 0])
-        else:
-            values.append(case.scalars[name])
-    return values
+    return [
+        addresses[argument[0]] if argument[1] == "pointer" else number_of(argument, case)
+        for argument in request.arguments
+    ]

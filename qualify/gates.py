@@ -15,13 +15,11 @@ from assay.codegen.records import Outcome, Variant
 from assay.codegen.spec_checks import target_facts
 from assay.codegen.spec_models import FamilyFile, InstructionRule, TargetFile, Waiver
 
-from .emulating import Emulation
+from .executing import FAIL, Execution
 
 # Triton appends two pointers to every kernel's arguments: global scratch and profile scratch, 8 bytes each.
 HIDDEN_ARGUMENTS = 2
 _HIDDEN_BYTES = 8
-# The name under which a failed execution stands among the reasons.
-EMULATED = "emulated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,10 @@ class Waived:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The verdict on one variant's binary: qualified when no reason against it is left after waivers."""
+    """The verdict on one variant's binary: qualified when no reason against it is left after waivers.
+
+    executions: by the levels that ran, the weakest first; one that failed is among the reasons, under its level's name.
+    """
 
     variant: Variant
     outcome: Outcome
@@ -69,7 +70,7 @@ class Judgement:
     kernel: objects.Kernel | None
     reasons: tuple[Reason, ...]
     waived: tuple[Waived, ...] = ()
-    emulation: Emulation | None = None
+    executions: tuple[Execution, ...] = ()
 
     @property
     def qualified(self) -> bool:
@@ -78,17 +79,19 @@ class Judgement:
     @property
     def static_evidence(self) -> str:
         """`pass`, `fail`, or by which waivers it passed."""
-        if any(reason.budget != EMULATED for reason in self.reasons):
+        levels = {execution.level for execution in self.executions}
+        if any(reason.budget not in levels for reason in self.reasons):
             return "fail"
         return f"waived({','.join(item.waiver.name for item in self.waived)})" if self.waived else "pass"
 
     @property
     def evidence(self) -> dict[str, str]:
         """Verdict by level, of the levels that were produced."""
-        levels = {"static": self.static_evidence}
-        if self.emulation is not None:
-            levels["emulated"] = "pass" if self.emulation.passed else "fail"
-        return levels
+        return {"static": self.static_evidence, **{item.level: item.verdict for item in self.executions}}
+
+    def execution(self, level: str) -> Execution | None:
+        """What executing it at a level gave, None where it was not."""
+        return next((item for item in self.executions if item.level == level), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +141,18 @@ def _with_build_figures(resources: objects.Resources, outcome: Outcome) -> objec
     return resources
 
 
-def with_emulation(judgement: Judgement, emulation: Emulation) -> Judgement:
-    """A judgement with what executing the binary gave; a case that failed is a reason against it."""
-    if emulation.passed:
-        return replace(judgement, emulation=emulation)
-    first = f"{emulation.faults[0][0]}: {emulation.faults[0][1]}" if emulation.faults else "no case was run"
-    actual = f"{len(emulation.faults)} of {emulation.cases} cases failed"
-    reason = Reason(EMULATED, "every case passes", actual, first)
-    return replace(judgement, emulation=emulation, reasons=(*judgement.reasons, reason))
+def with_execution(judgement: Judgement, execution: Execution) -> Judgement:
+    """A judgement with what executing it gave; a case that failed is a reason against it.
+
+    What a level cannot execute is no reason: other levels judge it, and its evidence never says pass.
+    """
+    executed = replace(judgement, executions=(*judgement.executions, execution))
+    if execution.verdict != FAIL:
+        return executed
+    first = f"{execution.faults[0][0]}: {execution.faults[0][1]}" if execution.faults else "no case was run"
+    actual = f"{len(execution.faults)} of {execution.cases} cases failed"
+    reason = Reason(execution.level, "every case passes", actual, first)
+    return replace(executed, reasons=(*judgement.reasons, reason))
 
 
 def budgets(target: TargetFile, family: FamilyFile) -> dict[str, int]:

@@ -7,7 +7,7 @@
     problem, launch = name "=" value (" " name "=" value)*      as the spec spells them
     figure  = resource "=" integer                               from the binary
     evidence = level "=" verdict (" " level "=" verdict)*         levels from the weakest up
-    verdict = "pass" | "fail" | "waived(" waiver ("," waiver)* ")"
+    verdict = "pass" | "fail" | "waived(" waiver ("," waiver)* ")" | "not_interpretable"
 
 Text, sorted by family and problem in spec order, so that a pull request shows what it did to every kernel.  Integers
 only: no floats, devices, times or paths.  A line starting with "#" is a comment.

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from assay.bundle import BundleError, Contents, Fault, verify_bundle, write_bundle
+from assay.bundle import Bundle, BundleError, Contents, Fault, attach_evidence, verify_bundle, write_bundle
 
 from .verification import object_faults
+
+# Names of evidence that other runs, on other machines, have merged into a bundle.
+ATTESTED = "device"
 
 
 def place_bundle(
@@ -22,16 +26,32 @@ def place_bundle(
 ) -> str:
     """Write `contents` to `path`, whose folder must exist; returns the bundle's identity.
 
+    Evidence of devices that was attested for the very same bundle stays.
+
     target_budgets: target -> most bytes of its code objects as stored.  before_commit: called when the bundle is
     written and verified and has not taken its name yet; what it raises keeps it from that.  Raises BudgetError where a
     budget is exceeded and BundleError for anything else; then what stood at `path` still does, and nothing beside it.
     """
     with _sole_writer(path) as candidate:
         identity = write_bundle(candidate, contents, target_budgets=target_budgets)
+        if kept := _attested(path, identity, contents.evidence):
+            attach_evidence(candidate, kept)
         if faults := verify_bundle(candidate, object_faults):
             raise BundleError(faults)
         before_commit()
     return identity
+
+
+def _attested(path: Path, identity: str, made: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Evidence that the bundle at `path` has besides what this run made, if it is the very same bundle."""
+    try:
+        with Bundle.open(path) as before:
+            if before.identity != identity:
+                return {}
+            names = [name for name in before.evidence_names() if name not in made and name.startswith(ATTESTED)]
+            return {name: json.dumps(before.evidence(name)).encode() for name in names}
+    except BundleError:
+        return {}
 
 
 @contextlib.contextmanager

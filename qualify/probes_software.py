@@ -18,7 +18,7 @@ from .findings import BUILD_EXTRA_HINT, Finding, ask, ask_python
 _OLDEST_PYTHON = (3, 11)
 _SHOWN_FILES = 3
 # Of what a plain installation may lack: what for.
-_OPTIONAL = {"numpy": "emulated evidence", "torch": "some of the tests"}
+_OPTIONAL = {"numpy": "emulated evidence", "torch": "interpreted evidence, some of the tests"}
 
 
 def python() -> Iterator[Finding]:

@@ -19,11 +19,14 @@ from assay.codegen.spec_models import TargetFile
 from assay.codegen.specs import SpecError, SpecSet
 from assay.codegen.store import Store
 from assay.codegen.toolchain import find_toolchain
+from assay.codegen.workers import Workers
 
 from . import lock as locks
 from .bundle_contents import bundle_contents
-from .emulating import Emulations, require_emulation
+from .emulating import EMULATED, require_emulation
+from .executing import Executions
 from .gates import Judgement
+from .interpreting import INTERPRETED, require_interpretation
 from .placing import place_bundle
 from .reports.formats import DEFAULT, FORMATS
 from .reports.json_report import report
@@ -38,7 +41,8 @@ QUALIFIED, GATE_FAILED, TOOLCHAIN_DIFFERS = 0, 1, 3
 class RunOptions:
     """What `assay qualify` was asked for.  only: a part of the problems; then no bundle takes the full one's name.
 
-    reports: names of `reports.formats.FORMATS`, to be written whatever the verdict is.
+    reports: names of `reports.formats.FORMATS`, to be written whatever the verdict is.  evidence: the levels to
+    produce; `static` always is.
     """
 
     target: str
@@ -52,7 +56,7 @@ class RunOptions:
     update_lock: bool
     check: bool
     reports: tuple[str, ...] = DEFAULT
-    evidence: str = "static"
+    evidence: tuple[str, ...] = ("static",)
 
     @property
     def folder(self) -> Path:
@@ -123,13 +127,16 @@ def qualify(specs: SpecSet, options: RunOptions, problems_found: Callable[[int],
         )
     cache = CompileCache(options.cache)
     waivers = WaiverBook.of(specs.waivers, options.target, options.profile, today_utc())
-    if options.evidence == "emulated":
-        require_emulation(target, sorted({problem.family for problem in problems}))
-    with Builder(cache, toolchain, jobs=options.jobs, time_limit=options.time_limit) as builder:
-        emulations = None
-        if options.evidence == "emulated":
-            emulations = Emulations(Store(options.cache, "verdict"), builder.workers)
-        selector = Selector(specs, target, builder, waivers, emulations)
+    _require_evidence(options, target, sorted({problem.family for problem in problems}))
+    with (
+        Builder(cache, toolchain, jobs=options.jobs, time_limit=options.time_limit) as builder,
+        # A process that imported Triton to compile cannot interpret: what interprets has processes of its own.
+        Workers(options.jobs) as interpreters,
+    ):
+        verdicts = Store(options.cache, "verdict")
+        pools = ((INTERPRETED, interpreters), (EMULATED, builder.workers))
+        levels = [Executions(level, verdicts, pool) for level, pool in pools if level.name in options.evidence]
+        selector = Selector(specs, target, builder, waivers, levels)
         results = selector.run(problems, problems_found(len(problems)))
     specs.check_unchanged()
     now = locks.lock_of(options.target, options.profile, toolchain, results)
@@ -182,6 +189,14 @@ def qualify(specs: SpecSet, options: RunOptions, problems_found: Callable[[int],
     else:
         write_reports()
     return run
+
+
+def _require_evidence(options: RunOptions, target: TargetFile, families: list[str]) -> None:
+    """Raises EvidenceError when a level that is asked for cannot be produced here."""
+    if INTERPRETED.name in options.evidence:
+        require_interpretation(families)
+    if EMULATED.name in options.evidence:
+        require_emulation(target, families)
 
 
 def _did_not_compile(judgement: Judgement) -> bool:

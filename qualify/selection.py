@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from queue import SimpleQueue
@@ -17,8 +17,8 @@ from assay.codegen.spec_models import FamilyFile, TargetFile
 from assay.codegen.specs import SpecSet
 from assay.codegen.variants import expected_cost, make_variant
 
-from .emulating import Emulations
-from .gates import Judgement, judge, with_emulation
+from .executing import Executions
+from .gates import Judgement, judge, with_execution
 from .waiving import WaiverBook
 
 
@@ -68,10 +68,10 @@ class Selector:
         target: TargetFile,
         builder: Builder,
         waivers: WaiverBook,
-        emulations: Emulations | None = None,
+        levels: Sequence[Executions] = (),
     ):
-        """With `emulations`, a candidate that passes the static gates is executed before it counts as qualified."""
-        self._emulations = emulations
+        """A candidate that passes the static gates is executed at each of `levels` before it counts as qualified."""
+        self._levels = levels
         self._finished: SimpleQueue[tuple[_Chain, Judgement | None, Future[Any]]] = SimpleQueue()
         self._waivers = waivers
         self._specs = specs
@@ -91,8 +91,8 @@ class Selector:
         results: dict[Problem, ProblemResult] = {}
         while len(results) < len(chains):
             chain, judgement = self._next_judgement()
-            if judgement.qualified and judgement.emulation is None and self._emulations is not None:
-                self._emulate(chain, judgement)
+            if judgement.qualified and len(judgement.executions) < len(self._levels):
+                self._execute(chain, judgement)
             elif judgement.qualified or not self._try_next(chain, judgement):
                 chosen = judgement if judgement.qualified else None
                 results[chain.problem] = ProblemResult(chain.problem, chain.family, chosen, tuple(chain.rejected))
@@ -100,12 +100,12 @@ class Selector:
         return [results[problem] for problem in problems]
 
     def _next_judgement(self) -> tuple[_Chain, Judgement]:
-        """Waits for whatever is finished next, a compilation or an emulation."""
+        """Waits for whatever is finished next, a compilation or an execution."""
         chain, judgement, future = self._finished.get()
         if judgement is None:
             judged = judge(chain.variant, future.result(), self._target, chain.family)
             return chain, self._waivers.apply(judged)
-        return chain, with_emulation(judgement, future.result())
+        return chain, with_execution(judgement, future.result())
 
     def _try_next(self, chain: _Chain, rejected: Judgement) -> bool:
         """Whether the problem has another candidate, which is then under way."""
@@ -130,8 +130,10 @@ class Selector:
         future = self._builder.submit(chain.variant.request)
         future.add_done_callback(lambda done: self._finished.put((chain, None, done)))
 
-    def _emulate(self, chain: _Chain, judgement: Judgement) -> None:
-        future = self._emulations.submit(judgement.variant, judgement.outcome, chain.family)
+    def _execute(self, chain: _Chain, judgement: Judgement) -> None:
+        """At the first of the levels that it was not executed at yet."""
+        level = self._levels[len(judgement.executions)]
+        future = level.submit(judgement.variant, judgement.outcome, chain.family)
         future.add_done_callback(lambda done: self._finished.put((chain, judgement, done)))
 
 

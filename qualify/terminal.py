@@ -15,6 +15,7 @@ from rich.text import Text
 
 from assay.codegen.spec_models import TargetFile
 
+from .executing import NOT_INTERPRETABLE
 from .gates import Judgement
 from .headroom import near_limits, summary
 from .lock import LockChange
@@ -157,8 +158,11 @@ def _marked(cell: str, near: bool) -> str | Text:
 def _evidence(chosen: Judgement | None) -> str:
     if chosen is None:
         return "-"
-    level = list(chosen.evidence)[-1]
-    return level if chosen.static_evidence == "pass" else f"{level}, static {chosen.static_evidence}"
+    refused = [level for level, verdict in chosen.evidence.items() if verdict == NOT_INTERPRETABLE]
+    said = [level for level in chosen.evidence if level not in refused][-1:]
+    if chosen.static_evidence != "pass":
+        said.append(f"static {chosen.static_evidence}")
+    return ", ".join([*said, *(["not interpretable"] if refused else [])])
 
 
 def _cell(judgement: Judgement | None, names: tuple[str, ...]) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .number_formats import E4M3FN_NAN, NAN_BF16, e4m3fn_values, finite_e4m3fn_codes, from_bf16, to_bf16
-from .tensors import Case, Strided, dense, padded, poisoned
+from .tensors import Case, Strided, dense, spaced
 
 _POISON = np.float32(np.nan)
 # A split covers a multiple of this many keys of what its query sees.
@@ -20,7 +21,10 @@ SPLIT_GRANULE = 32
 
 @dataclass(frozen=True)
 class _Shape:
-    """What a case varies.  window is used where the problem has one; layout where its alignment class allows it."""
+    """What a case varies.  window is used where the problem has one; layout where its alignment class allows it.
+
+    lengths, splits, behind: of each request; behind: keys after the query's own, none where it is empty.
+    """
 
     name: str
     lengths: tuple[int, ...]
@@ -31,92 +35,202 @@ class _Shape:
     layout: str = "dense"
     scales: tuple[float, float] = (1e-4, 5e-3)
     sm_scale: float | None = None
+    behind: tuple[int, ...] = ()
+    codes: bool = False
 
 
-# Chosen pairwise from length class, split count, window class and layout: lengths around tile and granule edges, empty
-# and one-key requests among others, splits without keys, windows of one key, odd ones, and larger than all keys.
+# Chosen pairwise from length, splits, window, layout and batch (tests/reference computes what is covered), with tile
+# edges, a query before its request's last key, several KV heads and extreme scales among them.
 _CHOSEN = (
-    _Shape("one key", (1,), (1,), 1, 1),
-    _Shape("seventeen keys, more splits than keys", (17,), (8,), 8, 5, kv_heads=2, layout="padded"),
-    _Shape("around the granule", (31, 32, 33), (1, 2, 3), 3, 33, layout="offset"),
-    _Shape("empty and one-key requests", (5, 0, 1, 0), (2, 1, 8, 3), 8, 3, kv_heads=2),
-    _Shape("tile edges", (63, 64, 65, 127, 129), (1, 1, 2, 2, 1), 3, 64, layout="padded"),
-    _Shape("long, eight splits", (513,), (8,), 8, 257, layout="offset"),
-    _Shape("long, sixty-four splits with empty ones", (513, 40), (64, 64), 64, 511, layout="padded"),
-    _Shape("two thousand keys", (2048,), (16,), 16, 2049),
-    _Shape("window empties the first splits", (200, 77), (4, 4), 4, 35, kv_heads=2, layout="offset"),
-    _Shape("scales over ten orders of magnitude", (96, 150), (2, 3), 3, 90, scales=(1e-13, 5e-3), layout="padded"),
-    _Shape("large scores", (70,), (2,), 2, 70, sm_scale=4.0),
-    _Shape("every code", (257,), (3,), 3, 255, kv_heads=1, scales=(1e-3, 1e-3), layout="padded"),
+    _Shape("two thousand keys in sixty-four splits", (2048,), (64,), 64, 257),
+    _Shape("most of sixty-four splits are empty", (513,), (64,), 64, 1, layout="padded"),
+    _Shape("a window as long as the request", (1, 33, 161), (64, 64, 1), 64, 161, layout="offset"),
+    _Shape("large scores", (2048, 513, 17), (8, 8, 8), 8, 2049, layout="offset", sm_scale=64.0),
+    _Shape("a window of one key", (2048, 0, 1, 17), (8, 8, 1, 8), 8, 1, layout="padded"),
+    _Shape("an odd window that empties the first splits", (513, 17, 32), (8, 8, 8), 8, 13, layout="offset"),
+    _Shape("empty and one-key requests", (31, 0, 1, 17, 513), (1, 8, 8, 1, 8), 8, 1),
+    _Shape(
+        "scales over ten orders of magnitude, a query before the last key",
+        (33, 0, 1, 31, 90),
+        (8, 8, 8, 1, 3),
+        8,
+        19,
+        layout="padded",
+        scales=(1e-13, 5e-3),
+        behind=(0, 0, 0, 0, 21),
+    ),
+    _Shape("tile edges, two KV heads", (33, 32, 127, 65, 0, 1), (2, 1, 1, 2, 1, 1), 2, 1, kv_heads=2, layout="offset"),
 )
+# Every finite code, in both orientations; for problems whose cache holds codes.
+_CODES = _Shape("every code", (61,) * 16, (1,) * 16, 1, 61, codes=True)
+
+_LENGTHS = (1, 17, 31, 32, 33, 513, 2048, 0)
+_SPLITS = (1, 8, 64)
+_WINDOWS = (1, 13, 257, 2049)
+_LAYOUTS = ("dense", "padded", "offset")
 
 
 def cases(axes: Mapping[str, Any], every: bool) -> list[Case]:
-    """About a dozen calls for a problem; all layouts of each with `every`."""
-    shapes = list(_CHOSEN)
+    """About a dozen calls for a problem; with `every`, each length x splits x window x layout besides."""
+    shapes = [*_CHOSEN, *([_CODES] if _quantised(axes) else [])]
     if every:
-        layouts = ("dense", "padded", "offset")
-        shapes = [replace(shape, layout=layout) for shape in _CHOSEN for layout in layouts]
+        shapes += _every_shape(windows=_WINDOWS if axes["window"] else _WINDOWS[-1:])
     return [_make(axes, shape, number) for number, shape in enumerate(shapes)]
+
+
+def _every_shape(windows: tuple[int, ...]) -> list[_Shape]:
+    """The whole cross product, all lengths in one call."""
+    shapes = []
+    for number, (splits, window, layout) in enumerate(itertools.product(_SPLITS, windows, _LAYOUTS)):
+        name = f"every length, {splits} splits, window {window}, {layout}"
+        each = (splits,) * len(_LENGTHS)
+        shapes.append(_Shape(name, _LENGTHS, each, splits, window, kv_heads=1 + number % 2, layout=layout))
+    return shapes
+
+
+def _quantised(axes: Mapping[str, Any]) -> bool:
+    return axes["kv_format"] != "bf16"
+
+
+@dataclass(frozen=True, eq=False)
+class _Contents:
+    """q [batch, q_heads, head_dim] and cache rows [slots, kv_heads, head_dim] as they are stored; scales of the rows.
+
+    Rows and scales by cache, 'k' and 'v'; no scales where rows are BF16.
+    """
+
+    q: NDArray[Any]
+    rows: dict[str, NDArray[Any]]
+    scales: dict[str, NDArray[np.float32]]
 
 
 def _make(axes: Mapping[str, Any], shape: _Shape, number: int) -> Case:
     rng = np.random.default_rng([number, axes["head_dim"], axes["gqa"]])
-    batch, head_dim, kv_heads = len(shape.lengths), axes["head_dim"], shape.kv_heads
-    q_heads = kv_heads * axes["gqa"]
     keys = sum(shape.lengths)
     slots = keys + 5
     indices = rng.permutation(slots)[:keys].astype(np.int32)
-    quantised = axes["kv_format"] != "bf16"
+    fill = _code_contents if shape.codes else _random_contents
+    contents = fill(rng, axes, shape, indices, slots)
     tensors = {
-        "q": _place(to_bf16(rng.standard_normal((batch, q_heads, head_dim))), axes, shape, NAN_BF16),
-        "indptr": dense(np.cumsum([0, *shape.lengths]).astype(np.int32)),
-        "indices": _with_tail(indices, slots + 1000),
-        "q_positions": dense(np.array(shape.lengths, np.int64) - 1),
-        "num_kv_splits": dense(np.array(shape.splits, np.int32)),
-        "partial_out": poisoned((batch, q_heads, shape.grid_splits, head_dim), np.float32, _POISON, tail=64),
-        "partial_lse": poisoned((batch, q_heads, shape.grid_splits), np.float32, _POISON, tail=64),
+        "q": _place(contents.q, axes, shape, NAN_BF16, 1),
+        **_caches(contents, axes, shape, np.setdiff1d(np.arange(slots), indices)),
+        **_requests(shape, indices, slots),
+        **_outputs(axes, shape),
     }
-    for cache in ("k", "v"):
-        rows = _rows(rng, (slots, kv_heads, head_dim), quantised, every_code=shape.name == "every code")
-        unused = np.setdiff1d(np.arange(slots), indices)
-        rows[unused] = E4M3FN_NAN[0] if quantised else NAN_BF16
-        tensors[f"{cache}_cache"] = _place(rows, axes, shape, E4M3FN_NAN[1] if quantised else NAN_BF16)
-        if quantised:
-            low, high = (math.log10(limit) for limit in shape.scales)
-            scale = (10.0 ** rng.uniform(low, high, (slots, kv_heads))).astype(np.float32)
-            scale[unused] = np.nan
-            tensors[f"{cache}_scale"] = dense(scale)
-    scalars: dict[str, int | float] = {"sm_scale": shape.sm_scale or head_dim**-0.5}
+    scalars: dict[str, int | float] = {"sm_scale": shape.sm_scale or axes["head_dim"] ** -0.5}
     if axes["window"]:
         scalars["window_length"] = shape.window
-    dims = {"batch": batch, "kv_heads": kv_heads, "splits": shape.grid_splits}
-    return Case(shape.name, tensors, scalars, dims, ("partial_out", "partial_lse"), {"quantised": quantised})
+    dims = {"batch": len(shape.lengths), "kv_heads": shape.kv_heads, "splits": shape.grid_splits}
+    # Weights and scales are powers of two there: the values come out as they are, the scores but for their logarithm.
+    limits = {"partial_out": (0.0, 0.0), "partial_lse": (0.0, 1e-6)} if shape.codes else {}
+    facts = {"quantised": _quantised(axes)}
+    return Case(shape.name, tensors, scalars, dims, ("partial_out", "partial_lse"), facts, limits)
 
 
-def _rows(rng: np.random.Generator, shape: tuple[int, ...], quantised: bool, *, every_code: bool) -> NDArray[Any]:
-    if not quantised:
+def _random_contents(
+    rng: np.random.Generator,
+    axes: Mapping[str, Any],
+    shape: _Shape,
+    indices: NDArray[np.int32],  # noqa: ARG001 - which key comes where is of no account
+    slots: int,
+) -> _Contents:
+    heads, head_dim = shape.kv_heads, axes["head_dim"]
+    q = to_bf16(rng.standard_normal((len(shape.lengths), heads * axes["gqa"], head_dim)))
+    if not _quantised(axes):
         # As large as values of real caches: with few keys, weights in BF16 cost up to 2**-9 of |v|, of 0.002 allowed.
-        return to_bf16(0.5 * rng.standard_normal(shape))
-    if every_code:
-        codes = finite_e4m3fn_codes()
-        return np.resize(codes, shape)
-    return rng.choice(finite_e4m3fn_codes(), shape)
+        return _Contents(q, {name: to_bf16(0.5 * rng.standard_normal((slots, heads, head_dim))) for name in "kv"}, {})
+    low, high = (math.log10(limit) for limit in shape.scales)
+    rows = {name: rng.choice(finite_e4m3fn_codes(), (slots, heads, head_dim)) for name in "kv"}
+    scales = {name: (10.0 ** rng.uniform(low, high, (slots, heads))).astype(np.float32) for name in "kv"}
+    return _Contents(q, rows, scales)
 
 
-def _place(values: NDArray[Any], axes: Mapping[str, Any], shape: _Shape, filler: int) -> Strided:
-    """The layout that the case asks for, as far as the problem's alignment class promises less than it needs."""
-    step = max(1, axes["alignment"] // values.itemsize)
+def _code_contents(
+    rng: np.random.Generator, axes: Mapping[str, Any], shape: _Shape, indices: NDArray[np.int32], slots: int
+) -> _Contents:
+    """One key of each request takes all of the weight: its values are the output, its score is the log-sum-exp.
+
+    Its K row holds the codes of one exponent, each at every place of a 32-bit word, and q powers of two: the score is
+    an exact multiple of half the distance between two codes, and any code read as another one changes it.
+    """
+    batch, group, head_dim = len(shape.lengths), axes["gqa"], axes["head_dim"]
+    dims, heads = np.arange(head_dim), np.arange(group)
+    words = dims // 4 % 16
+    # Not the same for the codes of either sign: a sign that is lost must not cancel out.
+    q = np.broadcast_to(2.0 ** ((dims + words + heads[:, None]) % 4 + words // 8), (batch, group, head_dim))
+    rows = {name: rng.choice(finite_e4m3fn_codes(), (slots, 1, head_dim)) for name in "kv"}
+    scales = {name: (2.0 ** rng.integers(-8, 9, (slots, 1))).astype(np.float32) for name in "kv"}
+    # The other keys' scores are negative beyond any exponential.
+    rows["k"][:], dominant = finite_e4m3fn_codes()[-1], np.empty(batch, np.int64)
+    for request, length in enumerate(shape.lengths):
+        dominant[request] = indices[sum(shape.lengths[:request]) + (4 * request + request % 4) % length]
+    scales["k"] = np.float32(2.0**100) * np.ones_like(scales["k"])
+    scales["k"][dominant, 0] = 2.0 ** (np.arange(batch) % 9 - 4.0)
+    for request, slot in enumerate(dominant):
+        rows["k"][slot, 0] = _codes_of_exponent(request % 16, head_dim, turn=0)
+        rows["v"][slot, 0] = _codes_of_exponent(15 - request % 16, head_dim, turn=1)
+    return _Contents(to_bf16(q), rows, scales)
+
+
+def _codes_of_exponent(exponent: int, head_dim: int, *, turn: int) -> NDArray[np.uint8]:
+    """The 16 codes of an exponent field, both signs, over a row: each at all four places of a 32-bit word."""
+    dims = np.arange(head_dim)
+    which = (dims // 4 + 4 * (dims % 4) + turn) % 16
+    codes = (which >> 3) << 7 | exponent << 3 | which & 7
+    return np.where(np.isin(codes, E4M3FN_NAN), codes - 1, codes).astype(np.uint8)
+
+
+def _caches(
+    contents: _Contents, axes: Mapping[str, Any], shape: _Shape, unused: NDArray[np.integer]
+) -> dict[str, Strided]:
+    """Rows and scales of both caches; slots that no request lists, and what lies between the rows, hold NaN."""
+    tensors = {}
+    for number, name in enumerate("kv"):
+        rows = contents.rows[name]
+        rows[unused] = E4M3FN_NAN[0] if contents.scales else NAN_BF16
+        filler = E4M3FN_NAN[1] if contents.scales else NAN_BF16
+        tensors[f"{name}_cache"] = _place(rows, axes, shape, filler, 2 + number)
+        if contents.scales:
+            scale = contents.scales[name]
+            scale[unused] = np.nan
+            lead, gaps = (0, ()) if shape.layout == "dense" else (1, (1 + number, 2 + number))
+            tensors[f"{name}_scale"] = spaced(scale, _POISON, lead=lead, gaps=gaps, tail=64)
+    return tensors
+
+
+def _requests(shape: _Shape, indices: NDArray[np.int32], slots: int) -> dict[str, Strided]:
+    """CSR offsets, slots, positions and split counts.  Slots around the indices do not exist: using one is a fault."""
+    before = 0 if shape.layout == "dense" else 7
+    listed = np.concatenate([np.full(before, slots + 1000), indices, np.full(64, slots + 1000)]).astype(np.int32)
+    behind = shape.behind or (0,) * len(shape.lengths)
+    return {
+        "indptr": dense(np.cumsum([before, *shape.lengths]).astype(np.int32)),
+        "indices": dense(listed),
+        "q_positions": dense(np.array(shape.lengths, np.int64) - 1 - np.array(behind)),
+        "num_kv_splits": dense(np.array(shape.splits, np.int32)),
+    }
+
+
+def _outputs(axes: Mapping[str, Any], shape: _Shape) -> dict[str, Strided]:
+    """Poison everywhere; strides of partial_out are multiples of 16 bytes."""
+    out_shape = (len(shape.lengths), shape.kv_heads * axes["gqa"], shape.grid_splits, axes["head_dim"])
+    out_gaps, lse_gaps = ((), ()) if shape.layout == "dense" else ((12, 8, 4), (3, 2, 1))
+    return {
+        "partial_out": spaced(np.full(out_shape, _POISON), _POISON, gaps=out_gaps, tail=64),
+        "partial_lse": spaced(np.full(out_shape[:3], _POISON), _POISON, gaps=lse_gaps, tail=64),
+    }
+
+
+def _place(values: NDArray[Any], axes: Mapping[str, Any], shape: _Shape, filler: int, gap: int) -> Strided:
+    """The layout that the case asks for, as far as the problem's alignment class promises less than it needs.
+
+    gap: in steps of the alignment, behind each row; another one a tensor, so that no stride can stand in for another's.
+    """
     if shape.layout == "dense":
-        return dense(values)
+        return spaced(values, filler, tail=0)
+    step = max(1, axes["alignment"] // values.itemsize)
     lead = step if shape.layout == "offset" else 0
-    return padded(values, lead=lead, row=step, plane=3 * step, filler=filler)
-
-
-def _with_tail(indices: NDArray[np.int32], beyond: int) -> Strided:
-    """Indices with slots behind them that do not exist: using one too many is an access out of bounds."""
-    storage = np.concatenate([indices, np.full(64, beyond, np.int32)])
-    return Strided(storage, 0, indices.shape, (1,))
+    return spaced(values, filler, lead=lead, gaps=(2 * gap * step, gap * step), tail=1)
 
 
 def expected(case: Case) -> dict[str, NDArray[np.float64]]:

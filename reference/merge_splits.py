@@ -3,56 +3,115 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .number_formats import NAN_BF16
-from .tensors import Case, dense, padded, poisoned
+from .tensors import Case, dense, spaced
 
-# (name, splits of each request, splits in the workspace, heads, share of splits without keys)
+_POISON = np.float32(np.nan)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What a case varies.
+
+    splits: of each request; width: splits in the workspace.  empty: share of splits without keys.  keyless: requests
+    all of whose splits have none.  spread: log-sum-exps lie in -spread to spread.  sinks: logits of the first and the
+    last head, the others between; used where the problem has sinks.
+    """
+
+    name: str
+    splits: tuple[int, ...]
+    width: int
+    heads: int
+    empty: float = 0.0
+    keyless: tuple[int, ...] = ()
+    spread: float = 30.0
+    sinks: tuple[float, float] = (-3.0, 40.0)
+    layout: str = "padded"
+
+
 _SHAPES = (
-    ("one split", (1,), 1, 2, 0.0),
-    ("a few splits, some empty", (8, 3, 1), 8, 3, 0.3),
-    ("sixty-four splits", (64, 40), 64, 2, 0.5),
-    ("requests without keys between others", (2, 4, 1, 3), 4, 4, 0.0),
-    ("all requests without keys", (2, 1), 2, 2, 1.0),
+    _Shape("one split", (1,), 1, 2, layout="dense"),
+    _Shape("a few splits, some empty", (8, 3, 1), 8, 3, 0.3),
+    _Shape("sixty-four splits", (64, 40), 64, 2, 0.5),
+    _Shape("a hundred and twenty-eight splits", (128,), 128, 2, spread=3.0, sinks=(-1.0, 4.0)),
+    _Shape("requests without keys between others", (2, 4, 1, 3), 4, 4, keyless=(1, 2)),
+    _Shape("all requests without keys", (2, 1), 2, 2, keyless=(0, 1)),
+    _Shape("only the last split has keys", (9,), 9, 2, 1.0, layout="dense"),
+    _Shape("sinks beyond any exponential", (5, 2), 5, 4, 0.2, sinks=(-300.0, 300.0)),
+    _Shape("scores beyond any exponential", (17,), 20, 3, spread=5000.0, sinks=(-5000.0, 5000.0)),
 )
-_EMPTY_REQUESTS = {"requests without keys between others": (1, 2)}
+# One request, one head, two splits of weights 1 and 3, outputs 0 and 1: three quarters, or 3/5 with a sink of weight 1.
+_BY_HAND = "three quarters"
+_FULL_SPLITS = (1, 2, 3, 7, 8, 31, 64, 127, 128)
 
 
-def cases(axes: Mapping[str, Any], every: bool) -> list[Case]:  # noqa: ARG001 - there is one layout
-    """Calls with random partial results; splits without keys hold NaN rows, and so does what lies behind."""
-    return [_make(axes, number, *shape) for number, shape in enumerate(_SHAPES)]
+def cases(axes: Mapping[str, Any], every: bool) -> list[Case]:
+    """Calls with random partial results, and one made by hand; with `every`, more split counts and layouts besides.
+
+    Splits without keys hold NaN rows, and so does what lies behind a request's splits.
+    """
+    shapes = list(_SHAPES)
+    if every:
+        shapes += [
+            _Shape(f"{count} splits, {empty} empty, {layout}", (count, 1), count, 2, empty, layout=layout)
+            for count in _FULL_SPLITS
+            for empty in (0.0, 0.5, 1.0)
+            for layout in ("dense", "padded")
+        ]
+    return [_by_hand(axes), *(_make(axes, number, shape) for number, shape in enumerate(shapes))]
 
 
-def _make(
-    axes: Mapping[str, Any], number: int, name: str, splits: tuple[int, ...], width: int, heads: int, empty: float
-) -> Case:
+def _make(axes: Mapping[str, Any], number: int, shape: _Shape) -> Case:
     rng = np.random.default_rng([number, axes["head_dim"]])
-    batch, head_dim = len(splits), axes["head_dim"]
-    partial = rng.standard_normal((batch, heads, width, head_dim)).astype(np.float32)
-    lse = rng.uniform(-30, 30, (batch, heads, width)).astype(np.float32)
-    lse[rng.random(lse.shape) < empty] = -np.inf
-    for request in _EMPTY_REQUESTS.get(name, ()):
-        lse[request] = -np.inf
-    behind = np.arange(width)[None, None, :] >= np.array(splits)[:, None, None]
-    lse = np.where(behind, np.float32(np.nan), lse)
+    batch, head_dim = len(shape.splits), axes["head_dim"]
+    partial = rng.standard_normal((batch, shape.heads, shape.width, head_dim)).astype(np.float32)
+    lse = rng.uniform(-shape.spread, shape.spread, (batch, shape.heads, shape.width)).astype(np.float32)
+    without = rng.random(lse.shape) < shape.empty
+    # Where all are to be empty, the last one is not: that is what `keyless` is for.
+    without[np.arange(batch), :, np.array(shape.splits) - 1] &= shape.empty < 1
+    lse[without] = -np.inf
+    lse[list(shape.keyless)] = -np.inf
+    sinks = np.linspace(*shape.sinks, shape.heads).astype(np.float32)
+    return _case(axes, shape.name, partial, lse, shape.splits, sinks, shape.layout)
+
+
+def _by_hand(axes: Mapping[str, Any]) -> Case:
+    partial = np.zeros((1, 1, 2, axes["head_dim"]), np.float32)
+    partial[:, :, 1] = 1
+    lse = np.log([[[1.0, 3.0]]]).astype(np.float32)
+    return _case(axes, _BY_HAND, partial, lse, (2,), np.zeros(1, np.float32), "dense")
+
+
+def _case(
+    axes: Mapping[str, Any],
+    name: str,
+    partial: NDArray[np.float32],
+    lse: NDArray[np.float32],
+    splits: tuple[int, ...],
+    sinks: NDArray[np.float32],
+    layout: str,
+) -> Case:
+    batch, heads, width, head_dim = partial.shape
+    lse[np.broadcast_to(np.arange(width) >= np.array(splits)[:, None, None], lse.shape)] = np.nan
     partial[~np.isfinite(lse)] = np.nan
-    # Rows of a workspace that is wider than the splits in use: 4 more floats after each split, 16-byte steps.
-    flat = partial.reshape(batch * heads, width, head_dim)
-    tensor = padded(flat, lead=0, row=4, plane=8, filler=np.float32(np.nan))
-    plane, row, _ = tensor.strides
+    # Rows of a workspace that is wider than the splits in use, in steps of 16 bytes.
+    spread = layout == "padded"
+    out = np.full((batch, heads, head_dim), NAN_BF16, np.uint16)
     tensors = {
-        "partial_out": type(tensor)(tensor.storage, 0, (batch, heads, width, head_dim), (heads * plane, plane, row, 1)),
-        "partial_lse": dense(lse),
+        "partial_out": spaced(partial, _POISON, gaps=(16, 8, 4) if spread else (), tail=4),
+        "partial_lse": spaced(lse, _POISON, gaps=(3, 2, 1) if spread else (), tail=4),
         "num_kv_splits": dense(np.array(splits, np.int32)),
-        "out": poisoned((batch, heads, head_dim), np.uint16, NAN_BF16, tail=32),
-        "lse": poisoned((batch, heads), np.float32, np.float32(np.nan), tail=32),
+        "out": spaced(out, NAN_BF16, gaps=(5, 3) if spread else (), tail=32),
+        "lse": spaced(np.full((batch, heads), _POISON), _POISON, gaps=(2, 1) if spread else (), tail=32),
     }
     if axes["sinks"]:
-        tensors["sinks"] = dense(np.linspace(-3, 40, heads).astype(np.float32))
+        tensors["sinks"] = dense(sinks)
     return Case(name, tensors, {}, {"batch": batch, "q_heads": heads}, ("out", "lse"), {"sinks": axes["sinks"]})
 
 

@@ -7,7 +7,7 @@ in, and compared afterwards.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ class Case:
 
     outputs: names of the tensors that the kernel must write, every element, and nothing around them.
     facts: what `expected` needs and no argument holds.
+    limits: (absolute, relative) of outputs that must come closer than the family's tolerance asks; it never loosens.
     """
 
     name: str
@@ -51,28 +52,25 @@ class Case:
     dims: Mapping[str, int]
     outputs: tuple[str, ...]
     facts: Mapping[str, Any]
+    limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def dense(values: NDArray[Any]) -> Strided:
     """A contiguous tensor with nothing around it."""
-    flat = np.ascontiguousarray(values).reshape(-1).copy()
-    strides = tuple(int(np.prod(values.shape[axis + 1 :], dtype=np.int64)) for axis in range(values.ndim))
-    return Strided(flat, 0, values.shape, strides)
+    return spaced(values, values.dtype.type(0), tail=0)
 
 
-def padded(values: NDArray[Any], *, lead: int, row: int, plane: int, filler: Any) -> Strided:
-    """A [planes, rows, columns] tensor `lead` elements into its storage, with filler after each row and each plane."""
-    planes, rows, columns = values.shape
-    row_stride = columns + row
-    plane_stride = rows * row_stride + plane
-    storage = np.full(lead + planes * plane_stride + 1, filler, values.dtype)
-    tensor = Strided(storage, lead, values.shape, (plane_stride, row_stride, 1))
+def spaced(values: NDArray[Any], filler: Any, *, lead: int = 0, gaps: tuple[int, ...] = (), tail: int) -> Strided:
+    """A tensor `lead` elements into its storage, with filler after each index of an axis and `tail` elements behind.
+
+    gaps: elements after what one index of an axis spans, by axis; axes not given have none.
+    """
+    gaps = (*gaps, *(0,) * (values.ndim - len(gaps)))
+    strides, span = [], 1
+    for size, gap in zip(reversed(values.shape), reversed(gaps), strict=True):
+        strides.append(span + gap)
+        span = (span + gap) * size
+    storage = np.full(lead + span + tail, filler, values.dtype)
+    tensor = Strided(storage, lead, values.shape, tuple(reversed(strides)))
     tensor.view[...] = values
     return tensor
-
-
-def poisoned(shape: tuple[int, ...], dtype: Any, filler: Any, *, tail: int = 0) -> Strided:
-    """An output that holds a poison value everywhere, with `tail` elements of it behind."""
-    tensor = dense(np.full(shape, filler, dtype))
-    storage = np.concatenate([tensor.storage, np.full(tail, filler, dtype)])
-    return Strided(storage, 0, tensor.shape, tensor.strides)

@@ -4,20 +4,17 @@ Nothing here knows a family by name: which tensors there are, of which types and
 addresses and strides, and which facts of a call decide the dispatch, all comes from the bundle's manifest.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from assay.bundle.faults import Fault, did_you_mean
 
 from .tensors import TensorView
 
-# More than any row asks for.
-_LARGEST_ALIGNMENT = 256
+# The most that a call is credited with, in bytes: a row that asks for more is never taken.  Prepared calls are told
+# apart by their addresses modulo this.
+LARGEST_ALIGNMENT = 16
 _INTEGERS = {"i32": (-(2**31), 2**31 - 1), "i64": (-(2**63), 2**63 - 1)}
 _LARGEST_F32 = 3.4028234663852886e38
 # What a caller may hold in place of the type that a kernel names: the same bits.  A numpy array has no BF16 of its own.
@@ -25,17 +22,7 @@ _SAME_BITS = {"u8": ("u8", "e4m3fn"), "bf16": ("bf16", "u16"), "f16": ("f16", "u
 _PLUS_1 = "_plus_1"
 
 
-@dataclass(frozen=True, slots=True)
-class Stride:
-    """A stride argument: of which tensor's dimension, and the number type that it is passed as, by axes."""
-
-    name: str
-    of: str
-    dim: str
-
-
-@dataclass(frozen=True, slots=True)
-class Pointer:
+class Pointer(NamedTuple):
     """A tensor of the contract.  alignment_axis or alignment_bytes may be None; shape in words."""
 
     name: str
@@ -54,41 +41,25 @@ class Pointer:
         return by_value.get(_spelled(facts.get(axis)))
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
-    """A number of the contract, as f32, i32 or i64."""
-
-    name: str
-    dtype: str
-
-
-@dataclass(frozen=True)
 class Contract:
-    """What a family's calls must bring."""
+    """What a family's calls must bring.
 
-    family: str
-    pointers: Mapping[str, Pointer]
-    scalars: Mapping[str, Scalar]
-    strides: Mapping[str, Stride]
-    extents: Mapping[str, tuple[str, ...]]
-    """Field of a dispatch condition -> tensors of whose extents it is the largest, in bytes."""
+    By the argument's name: pointers; scalars, as f32, i32 or i64; strides, as the tensor and the dimension of it that
+    they belong to.  extents: field of a dispatch condition -> tensors of whose extents it is the largest, in bytes.
+    """
 
-    @classmethod
-    def parse(cls, family: str, document: Mapping[str, Any]) -> Contract:
-        """From the manifest's `families` entry."""
+    __slots__ = ("_strided", "extents", "family", "pointers", "scalars", "strides")
+
+    def __init__(self, family: str, document: Mapping[str, Any]):
+        """document: the manifest's `families` entry."""
         arguments = document["arguments"]
-        return cls(
-            family=family,
-            pointers={a["name"]: _pointer(a) for a in arguments if a["kind"] == "pointer"},
-            scalars={a["name"]: Scalar(a["name"], a["dtype"]) for a in arguments if a["kind"] == "scalar"},
-            strides={a["name"]: Stride(a["name"], a["of"], a["dim"]) for a in arguments if a["kind"] == "stride"},
-            extents={field: tuple(names) for field, names in document.get("extents", {}).items()},
-        )
-
-    @cached_property
-    def _strided(self) -> set[tuple[str, str]]:
-        """Dimensions that have a stride argument."""
-        return {(stride.of, stride.dim) for stride in self.strides.values()}
+        self.family = family
+        self.pointers = {a["name"]: _pointer(a) for a in arguments if a["kind"] == "pointer"}
+        self.scalars = {a["name"]: a["dtype"] for a in arguments if a["kind"] == "scalar"}
+        self.strides = {a["name"]: (a["of"], a["dim"]) for a in arguments if a["kind"] == "stride"}
+        self.extents = {field: tuple(names) for field, names in document.get("extents", {}).items()}
+        # Dimensions that have a stride argument.
+        self._strided = set(self.strides.values())
 
     def shape_faults(self, views: Mapping[str, TensorView], dims: dict[str, int]) -> list[Fault]:
         """Ranks, sizes that contradict each other, and strides that no argument can tell.  Fills `dims` in."""
@@ -164,7 +135,7 @@ class Contract:
 
     def scalar_faults(self, scalars: Mapping[str, Any]) -> list[Fault]:
         """Numbers of the wrong kind or out of range."""
-        return [fault for name, value in scalars.items() if (fault := _scalar_fault(self.scalars[name], value))]
+        return [fault for name, value in scalars.items() if (fault := _scalar_fault(name, self.scalars[name], value))]
 
     def facts(self, views: Mapping[str, TensorView]) -> dict[str, int]:
         """What dispatch asks of any call: the alignment that each alignment axis speaks of, and extents in bytes."""
@@ -174,12 +145,12 @@ class Contract:
             if axis is None or 0 in view.shape:
                 continue
             steps = [stride * view.item_bytes for _, stride in self._used_strides(name, view)]
-            found[axis] = math.gcd(found.get(axis, _LARGEST_ALIGNMENT), view.address, *steps)
+            found[axis] = math.gcd(found.get(axis, LARGEST_ALIGNMENT), view.address, *steps)
         for field, names in self.extents.items():
             found[field] = max((views[name].extent_bytes for name in names if name in views), default=0)
         for pointer in self.pointers.values():
             if pointer.alignment_axis is not None:
-                found.setdefault(pointer.alignment_axis, _LARGEST_ALIGNMENT)
+                found.setdefault(pointer.alignment_axis, LARGEST_ALIGNMENT)
         return found
 
     def _used_strides(self, name: str, view: TensorView) -> Iterable[tuple[str, int]]:
@@ -188,9 +159,10 @@ class Contract:
             if (name, word) in self._strided and size > 1:
                 yield word, stride
 
-    def stride_value(self, stride: Stride, view: TensorView) -> int:
-        """The stride to pass, in elements; 0 where its dimension has at most one element."""
-        axis = self.pointers[stride.of].shape.index(stride.dim)
+    def stride_value(self, name: str, views: Mapping[str, TensorView]) -> int:
+        """What to pass as the stride argument, in elements; 0 where its dimension has at most one element."""
+        tensor, dimension = self.strides[name]
+        view, axis = views[tensor], self.pointers[tensor].shape.index(dimension)
         return view.strides[axis] if view.shape[axis] > 1 else 0
 
     def name_faults(self, given: Iterable[str], wanted: Iterable[str], row: str) -> list[Fault]:
@@ -236,16 +208,16 @@ def _unify(name: str, word: str, size: int, dims: dict[str, int], origin: dict[s
     return [Fault(f"{name}, dimension {word}", f"{size} elements", f"{wanted}, as {origin[base]} has it")]
 
 
-def _scalar_fault(scalar: Scalar, value: Any) -> Fault | None:
-    if scalar.dtype == "f32":
+def _scalar_fault(name: str, dtype: str, value: Any) -> Fault | None:
+    if dtype == "f32":
         if isinstance(value, bool) or not isinstance(value, int | float):
-            return Fault(scalar.name, f"{value!r}", "a number")
+            return Fault(name, f"{value!r}", "a number")
         finite = math.isfinite(value) and abs(value) <= _LARGEST_F32
-        return None if finite else Fault(scalar.name, f"{value!r}", "a finite number that FP32 can hold")
-    low, high = _INTEGERS[scalar.dtype]
+        return None if finite else Fault(name, f"{value!r}", "a finite number that FP32 can hold")
+    low, high = _INTEGERS[dtype]
     if isinstance(value, bool) or not isinstance(value, int):
-        return Fault(scalar.name, f"{value!r}", "an integer")
-    return None if low <= value <= high else Fault(scalar.name, f"{value}", f"{low} to {high}")
+        return Fault(name, f"{value!r}", "an integer")
+    return None if low <= value <= high else Fault(name, f"{value}", f"{low} to {high}")
 
 
 def _type_hint(view: TensorView, wanted: str) -> str:

@@ -1,7 +1,5 @@
 """From a call's tensors to a launch: checks, dispatch, lazy loading.  The same for every family."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Collection, Mapping
@@ -58,7 +56,7 @@ class Executor:
         """The family's contract.  Raises UnknownFamilyError."""
         if family not in self._contracts:
             self.kernels.fields(family)
-            self._contracts[family] = Contract.parse(family, self.kernels.contract(family))
+            self._contracts[family] = Contract(family, self.kernels.contract(family))
         return self._contracts[family]
 
     def views(self, family: str, tensors: Mapping[str, Any]) -> dict[str, TensorView]:
@@ -104,8 +102,34 @@ class Executor:
 
         Raises ArgumentError, NoMatchError, ObjectError or a driver's error; then nothing was launched.
         """
+        contract, sizes = self.contract(family), dict(dims or {})
+        row = self._choose(family, views, scalars, facts, steering, sizes)
+        grid = grid_of(row, sizes, self.driver)
+        used = self._used.setdefault(row.id, [0])
+        return Prepared(row, self.function(row), self.driver, Layout(contract, row, views), grid, used)
+
+    def chosen(
+        self,
+        family: str,
+        views: Mapping[str, TensorView],
+        scalars: Mapping[str, Any],
+        facts: Mapping[str, Any],
+        steering: Steering = NOT_STEERED,
+    ) -> Function:
+        """The kernel that `prepare` would bind, loaded.  Raises as it."""
+        return self.function(self._choose(family, views, scalars, facts, steering, {}))
+
+    def _choose(
+        self,
+        family: str,
+        views: Mapping[str, TensorView],
+        scalars: Mapping[str, Any],
+        facts: Mapping[str, Any],
+        steering: Steering,
+        sizes: dict[str, int],
+    ) -> Row:
+        """The row for a call that keeps its contract.  Fills `sizes` in: the dimensions that the tensors tell."""
         contract = self.contract(family)
-        sizes = dict(dims or {})
         faults = contract.shape_faults(views, sizes) + contract.element_faults(views) + contract.null_faults(views)
         faults += contract.fixed_alignment_faults(views) + contract.scalar_faults(scalars)
         if faults:
@@ -114,9 +138,7 @@ class Executor:
         request = {**contract.facts(views), **{name: sizes[name] for name in sizes if name in known}, **facts}
         row = self._select(family, {name: value for name, value in request.items() if name in known}, steering)
         self._check_row(contract, row, views, scalars, request)
-        grid = grid_of(row, sizes, self.driver)
-        used = self._used.setdefault(row.id, [0])
-        return Prepared(row, self.function(row), self.driver, Layout(contract, row, views), grid, used)
+        return row
 
     def _select(self, family: str, request: Mapping[str, Any], steering: Steering) -> Row:
         forbidden = (*steering.forbid_rows, *self._switched_off)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ MOST_SPLITS = 128
 
 
 def load(path: str | os.PathLike[str], device: Device | str | Any = None, *, debug: bool | None = None) -> Kernels:
-    """Open the bundle at `path` for a device.
+    """Open the bundle at `path` for a device. A bare name, "gfx1201", that is no file is an installed bundle's name.
 
     device: what to launch on: 'cuda:0', 'hip:0', 'emulator', 'emulator:gfx1201' or a torch.device; or a pair of backend
     and architecture, ('hip', 'gfx1201'), to pick rows only. Without one, rows of a bundle for a single architecture
@@ -38,17 +39,19 @@ def load(path: str | os.PathLike[str], device: Device | str | Any = None, *, deb
     """
     debug = os.environ.get(DEBUG_SWITCH) == "1" if debug is None else debug
     try:
-        bundle = Bundle.open(path)
+        bundle = Bundle.open(_located(path))
     except BundleError as error:
         raise BundleLoadError(str(error)) from error
+    driver = None
     try:
         driver = None if device is None or isinstance(device, tuple) else _driver(device, bundle)
         return Kernels(bundle, _targets(bundle, device if driver is None else driver.device), driver, debug=debug)
-    except ArchitectureMismatch as error:
+    except BaseException as error:
         bundle.close()
-        raise ArchitectureError(str(error)) from error
-    except BaseException:
-        bundle.close()
+        if driver is not None:
+            driver.close()
+        if isinstance(error, ArchitectureMismatch):
+            raise ArchitectureError(str(error)) from error
         raise
 
 
@@ -67,6 +70,7 @@ class Kernels(Chooser):
         super().__init__(bundle, targets)
         self._driver = driver
         self._debug = debug
+        self._making = threading.Lock()
 
     def decode_attention(
         self,
@@ -212,7 +216,9 @@ class Kernels(Chooser):
         prepared = executor.prepare(family, views, scalars or {}, facts or {}, self._steer(force_row, forbid_rows))
         handle = stream_handle(stream, next(iter(tensors.values()), None))
         addresses = [views[name].address for name in prepared.pointer_names]
-        prepared.launch(addresses, [(scalars or {})[name] for name in prepared.scalar_names], handle)
+        # A call without a request has an empty grid, which drivers refuse.
+        if 0 not in prepared.grid:
+            prepared.launch(addresses, [(scalars or {})[name] for name in prepared.scalar_names], handle)
         return prepared.row.id
 
     def workspace_size(self, *, batch: int, q_heads: int, head_dim: int, num_splits: int = MOST_SPLITS) -> int:
@@ -244,13 +250,19 @@ class Kernels(Chooser):
         """Unload everything and close the bundle. Selections made stay valid; nothing can be launched any more."""
         if "_executor" in self.__dict__:
             self._executor.close()
+        elif self._driver is not None:
+            self._driver.close()
         super().close()
 
     @cached_property
     def _executor(self) -> Executor:
         from .executing import Executor
 
-        return Executor(self, self._driver, debug=self._debug)
+        # Python 3.12's cached_property lets two threads make one each, and each would load the kernels.
+        with self._making:
+            if "_executor" not in self.__dict__:
+                self.__dict__["_executor"] = Executor(self, self._driver, debug=self._debug)
+            return self.__dict__["_executor"]
 
     @cached_property
     def _decode(self) -> DecodeAttention:
@@ -277,11 +289,21 @@ class Kernels(Chooser):
         return Steering(force_row, forbidden)
 
 
+def _located(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """The file that `path` stands for. A name that exists, or has a folder in it, is a path whatever is installed."""
+    is_bare = isinstance(path, str) and os.path.basename(path) == path
+    if not is_bare or (os.path.lexists(path) and not os.path.isdir(path)):
+        return path
+    from .installed import installed_path
+
+    return installed_path(path)
+
+
 def _driver(device: Any, bundle: Bundle) -> Driver:
     from .drivers import open_driver
 
     archs = {target.arch for target in bundle.manifest.targets if target.backend == "hip"}
-    return open_driver(device, tuple(sorted(arch for arch in archs if arch.startswith("gfx12"))))
+    return open_driver(device, tuple(sorted(arch for arch in archs if arch.startswith("gfx120"))))
 
 
 def _targets(bundle: Bundle, device: Device | None) -> tuple[TargetRecord, ...]:

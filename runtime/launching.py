@@ -6,16 +6,20 @@ import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
+from typing import NamedTuple
 
 from assay.bundle.faults import Fault
 from assay.bundle.records import KernelArgument, Row
 
+from . import fast
 from .contract import Contract
-from .drivers.driver import Driver, Function, LaunchGrid, Pointer
+from .drivers.driver import Driver, Function, LaunchGrid, NativeLaunch, Pointer
 from .errors import ArgumentError
 from .tensors import TensorView
 
 _CODES = {"pointer": "Q", "i32": "i", "i64": "q", "f32": "f"}
+# As _fast.c counts them.
+_NUMBER_KINDS = {"f32": 0, "i32": 1, "i64": 2}
 
 
 class Prepared:
@@ -57,18 +61,85 @@ class Prepared:
             self._launch(self.function, self.grid, self._block, stream, self._pointers)
             self._used[0] += 1
 
+    def count(self) -> None:
+        """One more launch of this row."""
+        self._used[0] += 1
+
+    def recipe(self, native: NativeLaunch, sources: Sequence[Address]) -> bytes:
+        """What `_fast.launch` takes; sources: of each pointer, in the order of pointer_names."""
+        offsets = {argument.name: argument for argument in self.row.arguments}
+        pointers = [(offsets[name].offset, *source) for name, source in zip(self.pointer_names, sources, strict=True)]
+        numbers = [(offsets[name].offset, _NUMBER_KINDS[offsets[name].kind]) for name in self.scalar_names]
+        template = bytearray(self._block_bytes)
+        values = (*(0 for _ in pointers), *(0 for _ in numbers), *self._tail)
+        self._pack(template, 0, *(values if self._in_order is None else self._in_order(values)))
+        slots = [part for slot in (*pointers, *numbers) for part in slot]
+        return self._head(native, len(pointers), len(numbers)) + struct.pack(f"<{len(slots)}q", *slots) + template
+
+    def _head(self, native: NativeLaunch, pointers: int, numbers: int) -> bytes:
+        """A recipe's fixed part."""
+        function, block = self.function, self._block_bytes
+        return struct.pack(
+            "<13q", *native, *self.grid, function.threads, function.lds_bytes, block, pointers, numbers
+        )  # fmt: skip
+
     def bind(self, addresses: Sequence[int], scalars: Sequence[float]) -> Callable[[int], None]:
         """A launch with an argument block of its own, filled once: call it with the stream."""
         values = (*addresses, *scalars, *self._tail)
         block = self._driver.argument_block(self._block_bytes)
         self._pack(block.data, 0, *(values if self._in_order is None else self._in_order(values)))
         launch, function, grid, pointers, used = self._launch, self.function, self.grid, self._pointers, self._used
+        driver = self._driver
 
         def start(stream: int) -> None:
-            used[0] += 1
             launch(function, grid, block, stream, pointers)
+            used[0] += 1
 
-        return start
+        native = driver.native_launch(function)
+        if fast.module is None or native is None:
+            return start
+        recipe, start_fast, check = (
+            self._head(native, 0, 0) + bytes(block.data),
+            fast.module.launch,
+            driver.check_usable,
+        )
+
+        def start_in_c(stream: int) -> None:
+            check()
+            if start_fast(recipe, b"", (), stream):
+                start(stream)
+            else:
+                used[0] += 1
+
+        return start_in_c
+
+
+class Address(NamedTuple):
+    """Where a pointer comes from: the address at `index` of those given, -1 for none, plus `addend` bytes."""
+
+    index: int
+    addend: int
+
+
+class FastLaunch:
+    """A kernel's launch through the C path: everything but addresses, numbers and stream is packed into a recipe.
+
+    sources: where each pointer comes from, in the order of the kernel's pointer_names.
+    """
+
+    __slots__ = ("_prepared", "_recipe", "_start")
+
+    def __init__(self, prepared: Prepared, start: Callable[..., int], native: NativeLaunch, sources: Sequence[Address]):
+        self._prepared = prepared
+        self._start = start
+        self._recipe = prepared.recipe(native, sources)
+
+    def __call__(self, addresses: bytes, scalars: tuple[float, ...], stream: int) -> int:
+        """0, or anything else where nothing was launched: the slow path then launches, or says what is wrong."""
+        status = self._start(self._recipe, addresses, scalars, stream)
+        if not status:
+            self._prepared.count()
+        return status
 
 
 class Layout:
@@ -83,9 +154,10 @@ class Layout:
         arguments = row.arguments
         self.pointer_names = tuple(a.name for a in arguments if a.kind == "pointer")
         self.scalar_names = tuple(a.name for a in arguments if a.name in contract.scalars)
-        rest = [a for a in arguments if a.kind != "hidden" and a.name not in {*self.pointer_names, *self.scalar_names}]
+        named = {*self.pointer_names, *self.scalar_names}
+        rest = [a for a in arguments if a.kind != "hidden" and a.name not in named]
         hidden = [a for a in arguments if a.kind == "hidden" and a.size == 8]
-        self.tail = (*(_stride(contract, a, views) for a in rest), *(0 for _ in hidden))
+        self.tail = (*(contract.stride_value(a.name, views) for a in rest), *(0 for _ in hidden))
         given = [*self.pointer_names, *self.scalar_names, *(a.name for a in (*rest, *hidden))]
         wanted = [given.index(a.name) for a in arguments if a.kind != "hidden" or a.size == 8]
         self.in_order = None if wanted == sorted(wanted) else itemgetter(*wanted)
@@ -95,11 +167,6 @@ class Layout:
             for a in arguments
             if a.kind == "pointer"
         )
-
-
-def _stride(contract: Contract, argument: KernelArgument, views: Mapping[str, TensorView]) -> int:
-    stride = contract.strides[argument.name]
-    return contract.stride_value(stride, views[stride.of])
 
 
 def _format(arguments: Sequence[KernelArgument]) -> str:
@@ -118,7 +185,7 @@ def stride_faults(contract: Contract, row: Row, views: Mapping[str, TensorView])
     faults = []
     for argument in row.arguments:
         if argument.name in contract.strides and argument.kind == "i32":
-            value = _stride(contract, argument, views)
+            value = contract.stride_value(argument.name, views)
             if value > 2**31 - 1:
                 faults.append(Fault(argument.name, f"{value} elements", "at most 2147483647 for this row"))
     return faults

@@ -4,8 +4,6 @@ Taken from torch tensors, numpy arrays, anything with `__cuda_array_interface__`
 a tensor of one can only be here if its caller has imported it.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any, NamedTuple
 

@@ -16,8 +16,11 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """A wheel built from a copy of the tree: setuptools writes beside its sources."""
-    tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("wheel")
+    return build_wheel(tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("wheel"))
+
+
+def build_wheel(tree, out):
+    """A wheel built in the empty `out` from a copy of this tree in `tree`: setuptools writes beside its sources."""
     for folder in FOLDERS:
         shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):

@@ -12,19 +12,25 @@ from assay.codegen.builder import DEFAULT_TIME_LIMIT, default_jobs
 from assay.codegen.cache import default_cache_directory
 from assay.codegen.specs import load_specs
 from assay.qualify import terminal
+from assay.qualify.executing import NOT_INTERPRETABLE
 from assay.qualify.run import RunOptions, RunResult, qualify
 
 from .options import NO_EVIDENCE, json_option, only_option, profile_option, report_option, specs_option
 
 EVIDENCE_LEVELS = ("static", "interpreted", "emulated", "retargeted", "device")
-PRODUCED_HERE = ("static", "emulated")
+PRODUCED_HERE = ("static", "interpreted", "emulated")
 
 
 @click.command("qualify")
 @click.option("--target", required=True, help="Target to build for, such as gfx1201.")
 @profile_option
 @click.option("--jobs", type=click.IntRange(1, 512), default=default_jobs, show_default="processors")
-@click.option("--evidence", type=click.Choice(EVIDENCE_LEVELS), help="Evidence to ask for; default: the target's.")
+@click.option(
+    "--evidence",
+    type=click.Choice(EVIDENCE_LEVELS),
+    multiple=True,
+    help="Evidence to ask for, once a level; default: the target's.",
+)
 @click.option("--out", type=click.Path(path_type=Path), default=Path("artifacts"), show_default=True)
 @click.option(
     "--lock", type=click.Path(path_type=Path), help="Lock to compare with; default: OUT/TARGET/qualified.PROFILE.lock."
@@ -46,7 +52,7 @@ def qualify_command(
     target: str,
     profile: str,
     jobs: int,
-    evidence: str | None,
+    evidence: tuple[str, ...],
     out: Path,
     lock: Path | None,
     update_lock: bool,
@@ -60,9 +66,10 @@ def qualify_command(
     """Compile every problem's candidates, judge their binaries, write the bundle of those that qualify."""
     loaded = load_specs(specs)
     default_evidence = loaded.target(target).evidence  # an unknown target is bad input, whatever evidence is asked for
-    level = evidence or default_evidence
-    if level not in PRODUCED_HERE:
-        message = f"evidence {level!r} cannot be produced here; this command produces {' and '.join(PRODUCED_HERE)}"
+    levels = evidence or (default_evidence,)
+    if elsewhere := [level for level in levels if level not in PRODUCED_HERE]:
+        asked, made = " and ".join(map(repr, elsewhere)), ", ".join(PRODUCED_HERE)
+        message = f"evidence {asked} cannot be produced here; this command produces {made}"
         terminal.console(error=True).print(message, style="red")
         return NO_EVIDENCE
     if check and update_lock:
@@ -79,7 +86,7 @@ def qualify_command(
         update_lock=update_lock,
         check=check,
         reports=reports,
-        evidence=level,
+        evidence=tuple(level for level in PRODUCED_HERE if level in levels),
     )
     with terminal.Progress(f"{target} {profile}") as progress:
         result = qualify(loaded, options, progress.start)
@@ -106,7 +113,10 @@ def _summary(options: RunOptions, run: RunResult) -> str:
     """The last line: verdict, how much of what, on which evidence, by which waivers."""
     qualified = [result.chosen for result in run.results if result.chosen]
     part = " (a part: --only)" if options.only else ""
-    said = f"{len(qualified)} of {len(run.results)} problems have a qualified variant, evidence {options.evidence}"
+    evidence = " and ".join(options.evidence)
+    said = f"{len(qualified)} of {len(run.results)} problems have a qualified variant, evidence {evidence}"
+    if refused := sum(NOT_INTERPRETABLE in chosen.evidence.values() for chosen in qualified):
+        said += f", {refused} of them not interpretable"
     waivers = sorted({item.waiver.name for chosen in qualified for item in chosen.waived})
     if waivers:
         by_waiver = sum(bool(chosen.waived) for chosen in qualified)

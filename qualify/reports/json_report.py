@@ -7,7 +7,9 @@ from typing import Any
 
 from assay.codegen.toolchain import python_build
 from assay.qualify.bundle_contents import code_sha256
+from assay.qualify.emulating import EMULATED
 from assay.qualify.gates import Judgement, Reason
+from assay.qualify.interpreting import INTERPRETED
 from assay.qualify.selection import ProblemResult
 
 from .record import RunRecord
@@ -71,11 +73,17 @@ def _variant(run: RunRecord, result: ProblemResult, judgement: Judgement) -> dic
         "occupancy": occupancy.to_dict() if occupancy else None,
         "near_limits": [limit.to_dict() for limit in run.near_limits_of(result)],
         "evidence": judgement.evidence,
-        "emulation": judgement.emulation.figures() if judgement.emulation else None,
+        "interpretation": _execution(judgement, INTERPRETED.name),
+        "emulation": _execution(judgement, EMULATED.name),
         "code_sha256": code_sha256(judgement),
         "instructions": dict(sorted((judgement.outcome.instructions or {}).items())),
         "compiler_messages": judgement.outcome.messages,
     }
+
+
+def _execution(judgement: Judgement, level: str) -> dict[str, Any] | None:
+    execution = judgement.execution(level)
+    return execution.figures() if execution else None
 
 
 def _reason(reason: Reason) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from assay.codegen.spec_models import TargetFile
 from assay.codegen.specs import SpecSet
 from assay.codegen.toolchain import Toolchain
+from assay.qualify.executing import NOT_INTERPRETABLE
 from assay.qualify.gates import Judgement
 from assay.qualify.headroom import NearLimit, near_limits
 from assay.qualify.lock import LockChange
@@ -72,6 +73,9 @@ class RunRecord:
         parts = [f"{qualified} of {len(self.results)} problems have a qualified variant"]
         if self.changes:
             parts.append(f"{len(self.changes)} {'change' if len(self.changes) == 1 else 'changes'} to the lock")
+        refused = sum(bool(item.chosen and NOT_INTERPRETABLE in item.chosen.evidence.values()) for item in self.results)
+        if refused:
+            parts.append(f"{refused} not interpretable")
         if self.near:
             parts.append(f"{len(self.near)} within 5 % of a limit")
         return "; ".join(parts)

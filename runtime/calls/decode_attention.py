@@ -3,9 +3,8 @@
 out = softmax(sm_scale * q @ K^T) @ V        for each request over the keys that its query sees
 """
 
-from __future__ import annotations
-
 import math
+import struct
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import itemgetter
@@ -13,13 +12,14 @@ from typing import Any, NamedTuple
 
 from assay.bundle.faults import Fault
 
+from .. import fast
 from ..errors import ArgumentError, UnknownRowError
 from ..executing import Executor, Steering
 from ..kernels import MOST_SPLITS
-from ..launching import Prepared
+from ..launching import Address, FastLaunch, Prepared
 from ..tensors import NotATensor, TensorView, view
 from . import decode_checks
-from .frameworks import empty, stream_handle
+from .frameworks import empty, keep_until_used, stream_handle
 from .signature import signature
 from .splits import default_splits
 from .workspace import ANY_ADDRESS, Parts
@@ -70,15 +70,30 @@ class Options(NamedTuple):
     steering: Steering
 
 
-class _Plan(NamedTuple):
+class _Plan:
     """Both kernels for calls of one shape.  counts: address of the split counts where the caller gives none."""
 
-    stage_1: Prepared
-    merge: Prepared
-    parts: Parts
-    counts: int
-    pick_stage_1: Callable[[Sequence[int]], tuple[int, ...]]
-    pick_merge: Callable[[Sequence[int]], tuple[int, ...]]
+    __slots__ = ("counts", "merge", "parts", "pick_merge", "pick_stage_1", "stage_1")
+
+    def __init__(self, stage_1: Prepared, merge: Prepared, parts: Parts, counts: int):
+        self.stage_1 = stage_1
+        self.merge = merge
+        self.parts = parts
+        self.counts = counts
+        self.pick_stage_1 = _picker(stage_1.pointer_names)
+        self.pick_merge = _picker(merge.pointer_names)
+
+
+class _FastPlan:
+    """A plan's launches through the C path.  workspace_bytes: what a call without a workspace must allocate."""
+
+    __slots__ = ("merge", "plan", "stage_1", "workspace_bytes")
+
+    def __init__(self, stage_1: FastLaunch, merge: FastLaunch, plan: _Plan):
+        self.stage_1 = stage_1
+        self.merge = merge
+        self.workspace_bytes = plan.parts.size
+        self.plan = plan
 
 
 class DecodeAttention:
@@ -87,25 +102,73 @@ class DecodeAttention:
     def __init__(self, executor: Executor):
         self._executor = executor
         self._plans: dict[Hashable, _Plan | None] = {}
+        self._fast_plans: dict[Hashable, _FastPlan | None] = {}
         self._lock = threading.Lock()
+        usable = fast.module is not None and not executor.debug and not executor.driver.watches_memory
+        self._read = fast.module.read if fast.module is not None and usable else None
+        self._guard = executor.driver.check_usable
 
     def run(self, inputs: Inputs, options: Options, sm_scale: float, stream: Any) -> Any:
         """Launch both stages; returns `out`.  Raises before anything is launched."""
+        if inputs.out is None and inputs.q is not None:
+            inputs = inputs._replace(out=_new_out(inputs.q))
+        key = None
+        if self._read is not None and (read := self._read(inputs, _INDICES, 2 if options.splits is None else 1)):
+            key = (read[0], options.window is None, options.splits, options.steering)
+            if (found := self._fast_plans.get(key)) and self._run_fast(
+                found, inputs, options, sm_scale, stream, read[1]
+            ):
+                return inputs.out
+        given_workspace = inputs.workspace
         inputs, plan, addresses = self._ready(inputs, options, sm_scale)
         if plan is not None:
             handle = stream_handle(stream, inputs.q)
-            numbers = (sm_scale,) if options.window is None else (sm_scale, options.window)
-            plan.stage_1.launch(plan.pick_stage_1(addresses), numbers, handle)
+            if given_workspace is None and inputs.workspace is not None:
+                keep_until_used(inputs.workspace, stream, handle)
+            plan.stage_1.launch(plan.pick_stage_1(addresses), _numbers(options, sm_scale), handle)
             plan.merge.launch(plan.pick_merge(addresses), (), handle)
+            if key is not None and key not in self._fast_plans:
+                self._keep(self._fast_plans, key, self._fast_plan(plan))
         return inputs.out
 
-    def bind(self, inputs: Inputs, options: Options, sm_scale: float) -> BoundDecode:
+    def _run_fast(
+        self, found: _FastPlan, inputs: Inputs, options: Options, sm_scale: float, stream: Any, addresses: bytes
+    ) -> bool:
+        """Launch through the C path.  False: nothing was launched, and the slow path must see to it."""
+        if options.window is not None and decode_checks.window_faults(options.window):
+            return False
+        handle = stream_handle(stream, inputs.q)
+        if found.workspace_bytes and inputs.workspace is None:
+            # It is the last of the tensors, and so of the addresses.
+            workspace = empty(inputs.q, (found.workspace_bytes,), "uint8", "workspace")
+            addresses = addresses[:-8] + signature(workspace)[1].to_bytes(8, "little")
+            keep_until_used(workspace, stream, handle)
+        self._guard()
+        if found.stage_1(addresses, _numbers(options, sm_scale), handle):
+            return False
+        if found.merge(addresses, (), handle):
+            filled = list(struct.unpack(f"<{len(_NAMES)}Q", addresses))
+            _complete(found.plan, filled)
+            found.plan.merge.launch(found.plan.pick_merge(filled), (), handle)
+        return True
+
+    def _fast_plan(self, plan: _Plan) -> _FastPlan | None:
+        """The plan for the C path; None where the driver has none."""
+        launches = []
+        for prepared in (plan.stage_1, plan.merge):
+            native = self._executor.driver.native_launch(prepared.function)
+            if native is None or fast.module is None:
+                return None
+            sources = [_source(plan, name) for name in prepared.pointer_names]
+            launches.append(FastLaunch(prepared, fast.module.launch, native, sources))
+        return _FastPlan(launches[0], launches[1], plan)
+
+    def bind(self, inputs: Inputs, options: Options, sm_scale: float) -> "BoundDecode":
         """The call with all checks done, to be launched again and again on the same memory."""
         inputs, plan, addresses = self._ready(inputs, options, sm_scale)
         if plan is None:
             return BoundDecode(inputs, ())
-        numbers = (sm_scale,) if options.window is None else (sm_scale, options.window)
-        stage_1 = plan.stage_1.bind(plan.pick_stage_1(addresses), numbers)
+        stage_1 = plan.stage_1.bind(plan.pick_stage_1(addresses), _numbers(options, sm_scale))
         return BoundDecode(inputs, (stage_1, plan.merge.bind(plan.pick_merge(addresses), ())))
 
     def _ready(self, inputs: Inputs, options: Options, sm_scale: float) -> tuple[Inputs, _Plan | None, list[int]]:
@@ -116,8 +179,8 @@ class DecodeAttention:
         known = key in self._plans
         plan = self._plans[key] if known else self._make(inputs, options, sm_scale)
         if not known:
-            self._keep(key, plan)
-        _check_scale(sm_scale)
+            self._keep(self._plans, key, plan)
+        _check_numbers(options, sm_scale)
         if plan is None:
             return inputs, None, addresses
         if plan.parts.size and inputs.workspace is None:
@@ -148,12 +211,12 @@ class DecodeAttention:
         # A window's length is a number of the call; only whether there is one decides the row.
         return (options.window is None, *options[1:], *parts), addresses
 
-    def _keep(self, key: Hashable, plan: _Plan | None) -> None:
+    def _keep(self, plans: dict[Hashable, Any], key: Hashable, plan: Any) -> None:
         with self._lock:
-            if len(self._plans) >= _PLANS_KEPT:
-                for old in list(self._plans)[: _PLANS_KEPT // 2]:
-                    self._plans.pop(old, None)
-            self._plans[key] = plan
+            if len(plans) >= _PLANS_KEPT:
+                for old in list(plans)[: _PLANS_KEPT // 2]:
+                    plans.pop(old, None)
+            plans[key] = plan
 
     def _make(self, inputs: Inputs, options: Options, sm_scale: float) -> _Plan | None:
         """Check the call, choose rows and load them.  Raises ArgumentError, NoMatchError and loading errors."""
@@ -174,8 +237,9 @@ class DecodeAttention:
             counts = self._executor.driver.filled_i32(splits, sizes.batch)
         base = workspace.address if workspace is not None else ANY_ADDRESS
         views = self._with_parts(views, parts, base, sizes, counts)
-        stage_1, merge = self._stage_1(views, options, sizes, sm_scale), self._merge(views, options, sizes)
-        return _Plan(stage_1, merge, parts, counts, _picker(stage_1.pointer_names), _picker(merge.pointer_names))
+        stage_1 = self._executor.prepare(*self._stage_1(views, options, sizes, sm_scale))
+        merge = self._merge(views, options, sizes)
+        return _Plan(stage_1, merge, parts, counts)
 
     def _views(self, inputs: Inputs) -> tuple[dict[str, TensorView], TensorView | None]:
         """Every tensor given, as a view; the workspace apart.  Raises ArgumentError."""
@@ -207,7 +271,7 @@ class DecodeAttention:
         parts = Parts.of((sizes.batch, sizes.q_heads, 1, sizes.head_dim), views)
         probe = self._with_parts(views, parts, ANY_ADDRESS, sizes, ANY_ADDRESS)
         driver = self._executor.driver
-        resident = driver.resident_groups(self._stage_1(probe, options, sizes, sm_scale).function)
+        resident = driver.resident_groups(self._executor.chosen(*self._stage_1(probe, options, sizes, sm_scale)))
         return default_splits(driver.processors * resident, sizes.batch, sizes.kv_heads, sizes.keys)
 
     def _with_parts(
@@ -220,7 +284,8 @@ class DecodeAttention:
 
     def _stage_1(
         self, views: Mapping[str, TensorView], options: Options, sizes: decode_checks.Sizes, sm_scale: float
-    ) -> Prepared:
+    ) -> tuple[str, dict[str, TensorView], dict[str, Any], dict[str, Any], Steering]:
+        """What the executor takes for stage 1."""
         scalars: dict[str, Any] = {"sm_scale": sm_scale}
         if options.window is not None:
             scalars["window_length"] = options.window
@@ -233,7 +298,7 @@ class DecodeAttention:
             "window": options.window is not None,
         }
         tensors = {name: views[name] for name in _STAGE_1_TENSORS if name in views}
-        return self._executor.prepare(STAGE_1, tensors, scalars, facts, self._steering(options, STAGE_1))
+        return STAGE_1, tensors, scalars, facts, self._steering(options, STAGE_1)
 
     def _merge(self, views: Mapping[str, TensorView], options: Options, sizes: decode_checks.Sizes) -> Prepared:
         out_dtype = decode_checks.float_name(views["out"].dtype)
@@ -265,14 +330,14 @@ class BoundDecode:
     """A call with its checks done: `launch()` starts it again on the same memory.  Keeps its tensors alive.
 
     The tensors' contents may change between launches, and indptr, indices and positions with them; shapes and addresses
-    may not.  `out` and `workspace` are the tensors in use.
+    may not.  `out` and `workspace` are the tensors in use; `starts` launch one stage each, given a stream's handle.
     """
 
-    __slots__ = ("_inputs", "_starts")
+    __slots__ = ("_inputs", "starts")
 
     def __init__(self, inputs: Inputs, starts: tuple[Callable[[int], None], ...]):
         self._inputs = inputs
-        self._starts = starts
+        self.starts = starts
 
     @property
     def out(self) -> Any:
@@ -287,7 +352,7 @@ class BoundDecode:
     def launch(self, stream: Any = None) -> Any:
         """Start both stages; returns `out`.  stream: as the call takes it; a driver's handle costs nothing to read."""
         handle = stream if type(stream) is int else stream_handle(stream, self._inputs.q)
-        for start in self._starts:
+        for start in self.starts:
             start(handle)
         return self._inputs.out
 
@@ -315,10 +380,29 @@ def _without_length(seen: Any, *, chosen_here: bool) -> Hashable:
     return (dtype, len(shape), keys, *rest)
 
 
-def _check_scale(sm_scale: Any) -> None:
+def _check_numbers(options: Options, sm_scale: Any) -> None:
+    """What changes from call to call without changing the plan.  Raises ArgumentError."""
+    faults = decode_checks.window_faults(options.window)
     number = isinstance(sm_scale, int | float) and not isinstance(sm_scale, bool)
     if not number or not math.isfinite(sm_scale) or abs(sm_scale) > _LARGEST_F32:
-        raise ArgumentError([Fault("sm_scale", repr(sm_scale), "a finite number that FP32 can hold")])
+        faults.append(Fault("sm_scale", repr(sm_scale), "a finite number that FP32 can hold"))
+    if faults:
+        raise ArgumentError(faults)
+
+
+def _numbers(options: Options, sm_scale: float) -> tuple[float, ...]:
+    """The scalars of stage 1, in the order of its arguments."""
+    return (sm_scale,) if options.window is None else (sm_scale, options.window)
+
+
+def _source(plan: _Plan, name: str) -> Address:
+    """Where the C path finds a pointer."""
+    if name == "num_kv_splits" and plan.counts:
+        return Address(-1, plan.counts)
+    offset = {"partial_out": plan.parts.partial_out, "partial_lse": plan.parts.partial_lse, "lse": plan.parts.lse}
+    if offset.get(name, -1) >= 0:
+        return Address(_WORKSPACE, offset[name])
+    return Address(_NAMES.index(name), 0)
 
 
 def _complete(plan: _Plan, addresses: list[int]) -> None:

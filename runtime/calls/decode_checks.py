@@ -1,11 +1,8 @@
 """What a decode call must keep beyond its contract, and the facts that dispatch asks for."""
 
-from __future__ import annotations
-
 import itertools
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from assay.bundle.faults import Fault
@@ -26,15 +23,17 @@ _ROW_SCALED = {"u8": "fp8_per_token_head", "e4m3fn": "fp8_per_token_head", "i8":
 _LARGEST_WINDOW = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
 class Sizes:
     """A call's dimensions.  keys: of all requests together."""
 
-    batch: int
-    q_heads: int
-    kv_heads: int
-    head_dim: int
-    keys: int
+    __slots__ = ("batch", "head_dim", "keys", "kv_heads", "q_heads")
+
+    def __init__(self, batch: int, q_heads: int, kv_heads: int, head_dim: int, keys: int):
+        self.batch = batch
+        self.q_heads = q_heads
+        self.kv_heads = kv_heads
+        self.head_dim = head_dim
+        self.keys = keys
 
 
 def check_call(views: Mapping[str, TensorView], window: Any, splits: Any, most_splits: int) -> Sizes:

@@ -39,6 +39,13 @@ def _current(like: Any) -> int:
     return torch_module()._C._cuda_getCurrentRawStream(like.get_device())
 
 
+def keep_until_used(tensor: Any, stream: Any, handle: int) -> None:
+    """Memory made here must not be given away while a stream that is not the framework's current one uses it."""
+    if stream is not None and is_torch(tensor) and tensor.is_cuda:
+        torch = torch_module()
+        tensor.record_stream(torch.cuda.ExternalStream(handle, device=tensor.device))
+
+
 def empty(like: Any, shape: tuple[int, ...], dtype: str, name: str) -> Any:
     """A new tensor of `like`'s framework and device.  dtype as torch spells it.  Raises ArgumentError."""
     if is_torch(like):

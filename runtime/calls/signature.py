@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+from ..contract import LARGEST_ALIGNMENT
 from ..tensors import is_torch, view
 
-# Rows ask for no larger alignment than this, so addresses that are equal modulo it are alike.
-_ALIGNMENT_MASK = 255
+_ALIGNMENT_MASK = LARGEST_ALIGNMENT - 1
 
 
 def signature(tensor: Any) -> tuple[Hashable, int]:

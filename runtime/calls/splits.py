@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from ..kernels import MOST_SPLITS
 
-# Fewer keys than this a split cost more in the merge than they save.
-_LEAST_KEYS = 128
+# A split covers a multiple of this many keys, so a finer cut leaves empty ones.
+_LEAST_KEYS = 32
+# Beyond this many splits a cut must leave each of them more keys, or the merge costs what it saves.
+_FEW_SPLITS, _MANY_KEYS = 16, 128
 
 
 def default_splits(workgroups: int, requests: int, kv_heads: int, keys: int) -> int:
@@ -16,5 +18,6 @@ def default_splits(workgroups: int, requests: int, kv_heads: int, keys: int) -> 
     if requests == 0 or kv_heads == 0:
         return 1
     fill = workgroups // (requests * kv_heads)
-    useful = -(-keys // (requests * _LEAST_KEYS))
+    longest = -(-keys // requests)
+    useful = max(min(-(-longest // _LEAST_KEYS), _FEW_SPLITS), -(-longest // _MANY_KEYS))
     return max(1, min(fill, useful, MOST_SPLITS))

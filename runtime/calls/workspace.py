@@ -4,10 +4,8 @@ One after the other: partial outputs [batch, q_heads, splits, head_dim] FP32, th
 the merged LSE [batch, q_heads] FP32; what the caller gives buffers for takes no room.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 from assay.bundle.faults import Fault
 
@@ -25,8 +23,7 @@ def workspace_bytes(*, batch: int, q_heads: int, head_dim: int, splits: int) -> 
     return _F32 * batch * q_heads * (splits * (head_dim + 1) + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(NamedTuple):
     """Offsets into the workspace in bytes; -1 where the caller gave a buffer.  size: bytes needed."""
 
     shape: tuple[int, int, int, int]
@@ -36,7 +33,7 @@ class Parts:
     size: int
 
     @classmethod
-    def of(cls, shape: tuple[int, int, int, int], given: Mapping[str, TensorView]) -> Parts:
+    def of(cls, shape: tuple[int, int, int, int], given: Mapping[str, TensorView]) -> Self:
         """shape: [batch, q_heads, splits, head_dim].  given: the call's tensors."""
         batch, q_heads, splits, head_dim = shape
         rows = batch * q_heads

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..tensors import gpu_backend, torch_module
-from .driver import Driver, DriverError, ForkedError, MismatchError, NoDriverError
+from .driver import ClosedError, Driver, DriverError, ForkedError, MismatchError, NoDriverError
 
-__all__ = ["Driver", "DriverError", "ForkedError", "MismatchError", "NoDriverError", "open_driver"]
+__all__ = ["ClosedError", "Driver", "DriverError", "ForkedError", "MismatchError", "NoDriverError", "open_driver"]
 
 _SPELLED = "'cuda:0', 'hip:0', 'emulator', 'emulator:gfx1201' or a torch.device"
 

@@ -1,9 +1,6 @@
 """What a driver does for the runtime: load code, launch it, and a little memory of the runtime's own."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..errors import AssayRuntimeError
@@ -29,7 +26,10 @@ class ForkedError(AssayRuntimeError):
     """The kernels were loaded before this process was forked off; driver handles do not survive that."""
 
 
-@dataclass(frozen=True, slots=True)
+class ClosedError(AssayRuntimeError):
+    """The kernels were closed: their code is unloaded, and nothing can be launched any more."""
+
+
 class Wanted:
     """What a row says of its kernel.
 
@@ -37,22 +37,27 @@ class Wanted:
     arguments: (offset, size) of each in bytes, hidden ones included.
     """
 
-    label: str
-    symbol: str
-    lds_bytes: int
-    threads: int
-    arguments: tuple[tuple[int, int], ...]
+    __slots__ = ("arguments", "label", "lds_bytes", "symbol", "threads")
+
+    def __init__(self, label: str, symbol: str, lds_bytes: int, threads: int, arguments: tuple[tuple[int, int], ...]):
+        self.label = label
+        self.symbol = symbol
+        self.lds_bytes = lds_bytes
+        self.threads = threads
+        self.arguments = arguments
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Function:
     """A kernel loaded on one device.  `handle` and `module` mean something to its driver alone."""
 
-    handle: Any
-    module: Any
-    label: str
-    lds_bytes: int
-    threads: int
+    __slots__ = ("handle", "label", "lds_bytes", "module", "threads")
+
+    def __init__(self, handle: Any, module: Any, label: str, lds_bytes: int, threads: int):
+        self.handle = handle
+        self.module = module
+        self.label = label
+        self.lds_bytes = lds_bytes
+        self.threads = threads
 
 
 class MismatchError(AssayRuntimeError):
@@ -68,8 +73,24 @@ class Pointer(NamedTuple):
     writable: bool
 
 
+class NativeLaunch(NamedTuple):
+    """Addresses of C functions, and what must be current for them.  kind: 1 for CUDA, 2 for HIP, as _fast.c has it.
+
+    current: the context that `get_current` must give (CUDA), or the device's ordinal (HIP).
+    """
+
+    kind: int
+    launch: int
+    get_current: int
+    current: int
+    function: int
+
+
 class Driver(ABC):
-    """One device.  Safe to use from several threads.  Everything raises DriverError, or ForkedError in a fork."""
+    """One device.  Safe to use from several threads.
+
+    Everything raises DriverError, ForkedError in a process that was forked off, and ClosedError behind `close`.
+    """
 
     name: str
     """Such as 'cuda:0'; the framework's tensors must be on it."""
@@ -84,6 +105,10 @@ class Driver(ABC):
     grid_limit: LaunchGrid
     watches_memory = False
     """Whether `launch` needs the pointers' extents."""
+
+    @abstractmethod
+    def check_usable(self) -> None:
+        """Raises ForkedError where the driver's handles belong to another process, ClosedError behind `close`."""
 
     @abstractmethod
     def load(self, code: bytes, wanted: Wanted) -> Function:
@@ -101,6 +126,10 @@ class Driver(ABC):
         self, function: Function, grid: LaunchGrid, block: Any, stream: int, pointers: tuple[Pointer, ...] = ()
     ) -> None:
         """Start the kernel.  block: the argument block as `argument_block` made it; its bytes are copied."""
+
+    def native_launch(self, function: Function) -> NativeLaunch | None:
+        """What the launch path in C needs to start the kernel itself; None where it cannot."""
+        return None
 
     @abstractmethod
     def argument_block(self, size: int) -> Any:

@@ -42,8 +42,8 @@ class EmulatorDriver(Driver):
     watches_memory = True
 
     def __init__(self, arch: str):
-        if not arch.startswith("gfx12"):
-            raise NoDriverError(f"emulator: {arch} code cannot be emulated; the emulator executes gfx12")
+        if not arch.startswith("gfx120"):
+            raise NoDriverError(f"emulator: {arch} code cannot be emulated; the emulator executes gfx1200 and gfx1201")
         try:
             from assay import emulator
         except ImportError as error:
@@ -57,6 +57,9 @@ class EmulatorDriver(Driver):
         self._filled = FilledBuffers(self._allocate, self._fill)
         self._lock = threading.Lock()
         self.counters: Any = None
+
+    def check_usable(self) -> None:
+        """A fork copies everything there is."""
 
     def load(self, code: bytes, wanted: Wanted) -> Function:
         try:

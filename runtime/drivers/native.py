@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from .driver import ForkedError, NoDriverError
+from .driver import ClosedError, ForkedError, NoDriverError
 
 _generation = 0
 
@@ -22,27 +22,37 @@ os.register_at_fork(after_in_child=_forked)
 
 
 class Library:
-    """A driver library whose functions return a status, 0 for success."""
+    """A driver library whose functions return a status, 0 for success, or a text.
 
-    def __init__(self, names: tuple[str, ...], signatures: Mapping[str, tuple[Any, ...]], what: str):
-        self._library = _open(names, what)
-        self._signatures = signatures
-        self._functions: dict[str, Callable[..., int]] = {}
-        self.what = what
+    names: what to open, the first that is there.  optional: functions that older ones lack; texts: functions that
+    return one.  Raises NoDriverError where there is no such library, or one without the other functions.
+    """
+
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        signatures: Mapping[str, tuple[Any, ...]],
+        what: str,
+        *,
+        optional: Collection[str] = (),
+        texts: Collection[str] = (),
+    ):
+        library = _open(names, what)
+        self._functions: dict[str, Callable[..., Any]] = {}
+        for name, arguments in signatures.items():
+            if hasattr(library, name):
+                function = self._functions[name] = getattr(library, name)
+                function.restype = ctypes.c_char_p if name in texts else ctypes.c_int
+                function.argtypes = arguments
+        if missing := [name for name in signatures if name not in self._functions and name not in optional]:
+            raise NoDriverError(f"{what} has no {', '.join(missing)}: the driver is too old")
 
     def has(self, name: str) -> bool:
         """Whether the library offers the function."""
-        return hasattr(self._library, name)
+        return name in self._functions
 
-    def function(self, name: str) -> Callable[..., int]:
-        """The C function, with its argument types set.  Raises NoDriverError where the library lacks it."""
-        if name not in self._functions:
-            try:
-                function = getattr(self._library, name)
-            except AttributeError:
-                raise NoDriverError(f"{self.what} has no {name}: the driver is too old") from None
-            function.restype, function.argtypes = ctypes.c_int, self._signatures[name]
-            self._functions[name] = function
+    def function(self, name: str) -> Callable[..., Any]:
+        """The C function, with its argument types set."""
         return self._functions[name]
 
 
@@ -54,6 +64,21 @@ def _open(names: tuple[str, ...], what: str) -> ctypes.CDLL:
         except OSError as error:
             tried.append(str(error))
     raise NoDriverError(f"{what} cannot be opened: {'; '.join(tried)}")
+
+
+def mapped_library(prefix: str) -> str | None:
+    """Path of a shared library that this process has mapped already and whose file name starts like this.
+
+    Some frameworks bring a driver library of their own under another name.  A second copy of it in the process would
+    know none of the framework's streams.
+    """
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+            lines = maps.read().splitlines()
+    except OSError:
+        return None
+    paths = (line.split(maxsplit=5)[5] for line in lines if f"/{prefix}" in line)
+    return next((path for path in paths if os.path.basename(path).startswith(prefix)), None)
 
 
 class ArgumentBlock:
@@ -72,27 +97,40 @@ class ArgumentBlock:
         )
 
 
-class ForkGuard:
-    """Says whether this process is the one that opened the driver."""
+class HandleGuard:
+    """Says whether a driver's handles are still good: in the process that opened it, until it is closed."""
 
-    __slots__ = ("_generation", "_name")
+    __slots__ = ("_generation", "_name", "closed")
 
     def __init__(self, name: str):
-        self._generation = _generation
+        self._generation: int | None = _generation
         self._name = name
+        self.closed = False
 
     def check(self) -> None:
-        """Raises ForkedError in a process that was forked off since."""
+        """Raises ForkedError in a process that was forked off since, ClosedError behind `close`."""
         if self._generation != _generation:
-            raise ForkedError(
-                f"{self._name} was opened before this process was forked off, and driver handles do not survive that: "
-                "load the bundle in the child, or start it with the spawn method"
+            self._refuse()
+
+    def _refuse(self) -> None:
+        if self.closed:
+            raise ClosedError(
+                f"{self._name}: the kernels were closed, and their code is unloaded: load the bundle again"
             )
+        raise ForkedError(
+            f"{self._name} was opened before this process was forked off, and driver handles do not survive that: "
+            "load the bundle in the child, or start it with the spawn method"
+        )
+
+    def close(self) -> None:
+        """Make every later `check` raise."""
+        self.closed = True
+        self._generation = None
 
     @property
-    def forked(self) -> bool:
-        """Whether handles belong to another process."""
-        return self._generation != _generation
+    def usable(self) -> bool:
+        """Whether `check` passes."""
+        return self._generation == _generation
 
 
 class FilledBuffers:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 
 from assay.bundle import Condition, Contents, KernelArgument, Manifest, Row, TargetRecord, VariantRecord
 
@@ -46,7 +45,7 @@ def make_row(id: str, conditions=(), *, family="copy", target="gfx1201", prefere
         launch={"BLOCK_N": 32, "num_stages": 2},
         specialisation={"divisible_by_16": ["x", "y"]},
     )
-    return replace(row, **changes)
+    return row._replace(**changes)
 
 
 def make_variant(row: Row) -> VariantRecord:
@@ -79,7 +78,7 @@ def make_contents(rows, objects=None, **changes) -> Contents:
         families={family: {"arguments": []} for family in sorted({row.family for row in rows})},
     )
     contents = Contents(manifest, rows, tuple(make_variant(row) for row in rows), found)
-    return replace(contents, **changes)
+    return contents._replace(**changes)
 
 
 def small_rows() -> list[Row]:
@@ -111,6 +110,6 @@ def many_rows(count: int = 1000, object_size: int = 300) -> tuple[list[Row], dic
             ("batch", "at_least", 1 + i // 768),
         ]
         row = make_row(sha(f"row{i}")[:16], conditions, family="decode_attention", object_=sha(raw))
-        rows.append(replace(row, symbol=f"decode_attention_{row.id}", lds_bytes=1024 * (i % 32)))
+        rows.append(row._replace(symbol=f"decode_attention_{row.id}", lds_bytes=1024 * (i % 32)))
         objects[sha(raw)] = raw
     return rows, objects

@@ -1,6 +1,5 @@
 """Whatever is wrong with the file: a BundleError that names it, never another error, never a wrong byte."""
 
-import dataclasses
 import json
 import zlib
 
@@ -118,7 +117,7 @@ def test_objects_filed_under_each_others_hash_are_refused_by_the_writer(small, t
     one, two, *_ = small.objects
     swapped = small.objects | {one: small.objects[two], two: small.objects[one]}
     with pytest.raises(BundleError, match="its bytes hash to"):
-        write_bundle(tmp_path / "x", dataclasses.replace(small, objects=swapped))
+        write_bundle(tmp_path / "x", small._replace(objects=swapped))
 
 
 @pytest.mark.parametrize(("major", "hint"), [(2, "a newer assay wrote it"), (0, "rebuild it")])
@@ -205,7 +204,7 @@ def test_a_declared_size_that_no_stream_can_have_is_refused_before_inflating(sma
     monkeypatch.setattr(
         writer_module,
         "pack_index",
-        lambda blobs: pack([dataclasses.replace(blob, raw_size=claimed) for blob in blobs]),
+        lambda blobs: pack([blob._replace(raw_size=claimed) for blob in blobs]),
     )
     write_bundle(tmp_path / "x", small)
     with Bundle.open(tmp_path / "x") as bundle, pytest.raises(BundleError, match=r"at most|ratio"):
@@ -272,7 +271,7 @@ def test_blobs_outside_their_area_are_refused_though_every_hash_is_right(small, 
 
     def shifted(blobs):
         *rest, last = blobs
-        return pack([*rest, dataclasses.replace(last, offset=max(0, last.offset + shift))])
+        return pack([*rest, last._replace(offset=max(0, last.offset + shift))])
 
     monkeypatch.setattr(writer_module, "pack_index", shifted)
     write_bundle(tmp_path / "x", small)

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import threading
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ def test_what_was_written_is_read_back_equal(small, bundle_path):
         assert [bundle.variant(variant.id) for variant in small.variants] == list(small.variants)
         assert {key: bundle.object_bytes(key) for key in bundle.object_hashes()} == small.objects
         assert bundle.families() == ("copy", "merge_splits")
-        manifest = replace(bundle.manifest, counts={}, bytes={})
+        manifest = bundle.manifest._replace(counts={}, bytes={})
         assert manifest == small.manifest
         assert manifest.sources == small.manifest.sources
         assert manifest.toolchain == small.manifest.toolchain
@@ -32,12 +31,11 @@ def test_equal_contents_in_any_order_give_equal_bytes(small, tmp_path):
     written = set()
     for seed in range(4):
         shuffle = random.Random(seed).sample
-        contents = replace(
-            small,
+        contents = small._replace(
             rows=tuple(shuffle(small.rows, len(small.rows))),
             variants=tuple(shuffle(small.variants, len(small.variants))),
             objects=dict(shuffle(list(small.objects.items()), len(small.objects))),
-            manifest=replace(small.manifest, targets=small.manifest.targets[:: 1 - 2 * (seed % 2)]),
+            manifest=small.manifest._replace(targets=small.manifest.targets[:: 1 - 2 * (seed % 2)]),
             evidence=dict(shuffle([("a", b"1"), ("b", b"2")], 2)),
         )
         path = tmp_path / str(seed) / "x.assay"
@@ -74,8 +72,8 @@ def test_another_zlib_gives_other_bytes_but_the_same_identity(small, tmp_path, m
 def test_whatever_decides_a_launch_changes_the_identity(small, tmp_path):
     identity = write_bundle(tmp_path / "x", small)
     row = small.rows[0]
-    other_row = replace(small, rows=(replace(row, lds_bytes=row.lds_bytes + 16), *small.rows[1:]))
-    other_version = replace(small, manifest=replace(small.manifest, bundle_version="1.2.1"))
+    other_row = small._replace(rows=(row._replace(lds_bytes=row.lds_bytes + 16), *small.rows[1:]))
+    other_version = small._replace(manifest=small.manifest._replace(bundle_version="1.2.1"))
     assert write_bundle(tmp_path / "x", other_row) != identity
     assert write_bundle(tmp_path / "x", other_version) != identity
 

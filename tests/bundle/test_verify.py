@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 from assay.bundle import Fault, FaultsError, verify_bundle, write_bundle
 from assay.bundle import writer as writer_module
 
@@ -36,8 +34,8 @@ def test_what_the_reader_of_code_objects_finds_is_among_the_faults(bundle_path):
 def test_a_bundle_that_a_careless_writer_made_is_refused(small, tmp_path, monkeypatch):
     """verify asks what the writer asks, of a file whose every hash is right."""
     monkeypatch.setattr(writer_module, "contents_faults", lambda _: [])
-    rows = (replace(small.rows[0], lds_bytes=70_000), replace(small.rows[1], object="0" * 64), *small.rows[2:])
-    write_bundle(tmp_path / "x", replace(small, rows=rows, variants=small.variants[:-1]))
+    rows = (small.rows[0]._replace(lds_bytes=70_000), small.rows[1]._replace(object="0" * 64), *small.rows[2:])
+    write_bundle(tmp_path / "x", small._replace(rows=rows, variants=small.variants[:-1]))
     text = "\n".join(map(str, verify_bundle(tmp_path / "x")))
     assert "launch-time shared memory" in text
     assert "is missing" in text

@@ -3,7 +3,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
@@ -18,7 +17,7 @@ def faults_of(contents, path, **budgets):
 
 
 def first_row(small, **changes):
-    return replace(small, rows=(replace(small.rows[0], **changes), *small.rows[1:]))
+    return small._replace(rows=(small.rows[0]._replace(**changes), *small.rows[1:]))
 
 
 @pytest.mark.parametrize(
@@ -62,24 +61,24 @@ def test_a_row_that_does_not_hold_together_is_refused(small, tmp_path, changes, 
 
 def test_all_faults_are_given_at_once(small, tmp_path):
     rows = list(small.rows)
-    rows[0] = replace(rows[0], lds_bytes=10**6)
-    rows[1] = replace(rows[1], object="0" * 64)
-    variants = tuple(replace(variant, source="other") for variant in small.variants)
-    text = faults_of(replace(small, rows=tuple(rows), variants=variants), tmp_path / "x")
+    rows[0] = rows[0]._replace(lds_bytes=10**6)
+    rows[1] = rows[1]._replace(object="0" * 64)
+    variants = tuple(variant._replace(source="other") for variant in small.variants)
+    text = faults_of(small._replace(rows=tuple(rows), variants=variants), tmp_path / "x")
     assert "launch-time shared memory" in text
     assert "is missing" in text
     assert text.count("the hash of its source text") == len(variants)
 
 
 def test_the_order_of_the_faults_does_not_depend_on_the_order_of_the_contents(small, tmp_path):
-    rows = tuple(replace(row, lds_bytes=10**6) for row in small.rows)
-    one = faults_of(replace(small, rows=rows), tmp_path / "x")
-    assert one == faults_of(replace(small, rows=rows[::-1], variants=small.variants[::-1]), tmp_path / "x")
+    rows = tuple(row._replace(lds_bytes=10**6) for row in small.rows)
+    one = faults_of(small._replace(rows=rows), tmp_path / "x")
+    assert one == faults_of(small._replace(rows=rows[::-1], variants=small.variants[::-1]), tmp_path / "x")
 
 
 def test_duplicate_ids_are_refused(small, tmp_path):
     text = faults_of(
-        replace(small, rows=small.rows + small.rows[:1], variants=small.variants + small.variants[:1]), tmp_path / "x"
+        small._replace(rows=small.rows + small.rows[:1], variants=small.variants + small.variants[:1]), tmp_path / "x"
     )
     assert "row aligned: stands 2 times" in text
     assert "variant aligned: stands 2 times" in text
@@ -105,21 +104,21 @@ def test_rows_that_differ_in_preference_target_or_type_are_not_ambiguous(factory
 @pytest.mark.parametrize("bad", [b"", None, "text"])
 def test_an_empty_object_is_refused(small, tmp_path, bad):
     key = next(iter(small.objects))
-    assert f"object {key}" in faults_of(replace(small, objects=small.objects | {key: bad}), tmp_path / "x")
+    assert f"object {key}" in faults_of(small._replace(objects=small.objects | {key: bad}), tmp_path / "x")
 
 
 def test_what_no_row_launches_is_refused(factory, small, tmp_path):
     raw = b"spare"
-    text = faults_of(replace(small, objects=small.objects | {factory.sha(raw): raw}), tmp_path / "x")
+    text = faults_of(small._replace(objects=small.objects | {factory.sha(raw): raw}), tmp_path / "x")
     assert "no row launches it" in text
-    assert "no row launches it" in faults_of(replace(small, rows=small.rows[1:]), tmp_path / "x")
-    assert "variant record is missing" in faults_of(replace(small, variants=small.variants[1:]), tmp_path / "x")
+    assert "no row launches it" in faults_of(small._replace(rows=small.rows[1:]), tmp_path / "x")
+    assert "variant record is missing" in faults_of(small._replace(variants=small.variants[1:]), tmp_path / "x")
 
 
 def test_absolute_or_climbing_source_names_are_refused(small, factory, tmp_path):
     for name in ("/home/a/x.yaml", "../x.yaml", "C:\\x.yaml"):
-        manifest = replace(small.manifest, sources={name: factory.sha("x")})
-        assert "manifest: sources" in faults_of(replace(small, manifest=manifest), tmp_path / "x")
+        manifest = small.manifest._replace(sources={name: factory.sha("x")})
+        assert "manifest: sources" in faults_of(small._replace(manifest=manifest), tmp_path / "x")
 
 
 def test_a_bundle_over_its_budget_is_refused_naming_the_largest_objects(small, tmp_path):
@@ -149,7 +148,7 @@ def test_a_disk_that_fails_leaves_the_old_bundle_and_nothing_else(small, tmp_pat
     else:
         monkeypatch.setattr(os, step, fail)
     with pytest.raises(BundleError) as caught:
-        write_bundle(path, replace(small, manifest=replace(small.manifest, profile="full")))
+        write_bundle(path, small._replace(manifest=small.manifest._replace(profile="full")))
     monkeypatch.undo()
     assert str(path) in str(caught.value)
     assert os.strerror(code) in str(caught.value)

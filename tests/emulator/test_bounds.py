@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.emulator import Checks, Memory, OutOfBoundsError
+from assay.emulator import NO_CHECKS, Checks, Memory, OutOfBoundsError
 
 from .planting import (
     EXEC,
+    NULL,
     ds_store,
     encode,
     end,
@@ -63,6 +64,11 @@ def test_without_bounds_checks_reads_give_zero_and_writes_vanish():
     load = encode("VGLOBAL", "global_load_b32", vdst=3, vaddr=1, saddr=2, ioffset=4096)
     code = (load_pointer(), lane_offset(), load, wait("s_wait_loadcnt"), store(3), store(0, offset=4096))
     np.testing.assert_array_equal(launch_planted(*code, words=32, checks=Checks(bounds=False)), np.zeros(32))
+
+
+def test_without_bounds_checks_the_end_of_the_address_space_is_outside_too():
+    code = (move(4, i(-1)), move(5, i(-1)), store(0, address=4, base=NULL, opcode="global_store_b128"))
+    np.testing.assert_array_equal(launch_planted(*code, words=32, checks=NO_CHECKS), np.zeros(32))
 
 
 def test_a_scalar_load_outside_every_buffer_is_refused():

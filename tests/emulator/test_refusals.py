@@ -9,6 +9,7 @@ import pytest
 
 from assay.emulator import (
     Checks,
+    EmulationError,
     LaunchError,
     Memory,
     MisalignedError,
@@ -31,6 +32,12 @@ def test_a_misaligned_wide_lds_access_is_refused(opcode, shift):
 def test_an_endless_loop_ends_at_the_step_budget():
     with pytest.raises(StepBudgetError, match="more than 1000 steps"):
         launch_planted(encode("SOPP", "s_branch", simm16=0xFFFF), checks=Checks(step_budget=1000))
+
+
+def test_code_that_does_not_end_is_not_taken_for_ended():
+    memory, out = Memory(), np.zeros(64, np.uint32)
+    with pytest.raises(EmulationError, match=r"planted\+0x0: .*: runs past the end of the code: no s_endpgm"):
+        program(move(1, i(0))).launch(grid=(1,), num_warps=1, arguments=[memory.add("out", out)], memory=memory)
 
 
 def test_every_unknown_instruction_is_named_before_anything_runs():

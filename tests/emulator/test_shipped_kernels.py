@@ -7,8 +7,11 @@ import pytest
 
 from assay.codegen.worker import compile_in_worker
 from assay.emulator import Memory, Program
-from tests.kernels.decode_reference import attention, make_case, merge
+from assay.qualify.emulating import emulation_request
+from assay.qualify.emulation import emulate_in_worker
+from tests.kernels.decode_reference import attention, fp16_error_bound, make_case, make_wide_case, merge
 from tests.kernels.running import variant_for
+from tests.kernels.shipped import shipped
 
 from .corpus.case import bf16_codes, from_bf16
 
@@ -16,8 +19,8 @@ ABSOLUTE, RELATIVE = 0.002, 0.02
 AXES = {"q_dtype": "bf16", "slot_dtype": "i32", "head_dim": 128, "alignment": 16}
 
 
-def compiled(family: str, tmp_path, **axes):
-    variant = variant_for(family, "gfx1201", **axes)
+def compiled(family: str, tmp_path, launch: dict | None = None, **axes):
+    variant = variant_for(family, "gfx1201", launch, **axes)
     outcome = compile_in_worker(variant.request.to_dict(), str(tmp_path / "scratch"))
     assert outcome["status"] == "compiled", outcome
     return variant, outcome
@@ -60,7 +63,7 @@ def run_decode(variant, outcome, case):
     constants = dict(variant.request.constants)
     order = [name for name, _ in variant.request.signature if name not in constants]
     result = Program.load(outcome["code"], where=variant.id).launch(
-        grid=(batch, case.k.shape[1], splits),
+        grid=(case.k.shape[1], batch, splits),
         num_warps=outcome["num_warps"],
         arguments=[values[name] for name in order],
         lds_bytes=outcome["shared_bytes"],
@@ -89,6 +92,20 @@ def test_split_decode_is_attention(tmp_path, kv_format, reader, offset_bits):
         np.random.default_rng(3), lengths=[150, 1, 0, 33], splits=[3, 1, 2, 2], kv_format=kv_format, group=4
     )
     assert_attention(*run_decode(variant, outcome, case)[:2], case)
+
+
+@pytest.mark.parametrize("order", ["random", "rising", "falling"])
+def test_fp16_products_lose_nothing_to_scales_of_thirty_four_orders_of_magnitude(tmp_path, order):
+    """The form that NVIDIA targets ship, but for its inline assembly: WMMA multiplies the same FP16 numbers."""
+    axes = {"kv_format": "fp8_per_token_head", "reader": "generic", "gqa": 8, "window": False, "offset_bits": 64}
+    launch = {"score_form": "transposed_fp16", "block_n": 32, "num_warps": 4}
+    variant, outcome = compiled("decode_attention", tmp_path, launch, **{**AXES, **axes, "alignment": 1})
+    assert outcome["instructions"]["v_wmma_f32_16x16x16_f16"] > 0
+    case = make_wide_case(np.random.default_rng(13), length=101, group=8, order=order)
+    partial, lse, _ = run_decode(variant, outcome, case)
+    expected, expected_lse = attention(case)
+    np.testing.assert_allclose(lse[..., 0], expected_lse, rtol=1e-5, atol=1e-5)
+    assert (np.abs(partial[:, :, 0] - expected) <= fp16_error_bound(case)).all()
 
 
 def test_merge_is_the_weighted_mean(tmp_path):
@@ -141,3 +158,43 @@ def test_a_long_request_runs_in_seconds(tmp_path):
     partial, lse, result = run_decode(variant, outcome, case)
     assert_attention(partial, lse, case)
     assert result.seconds < 20
+
+
+PACKED = {"kv_format": "fp8_per_token_head", "reader": "packed", "alignment": 16}
+GENERIC = {"kv_format": "fp8_per_token_head", "reader": "generic", "alignment": 1}
+BF16 = {"kv_format": "bf16", "reader": "generic"}
+# Both readers and formats, with and without a window, all head sizes, groups of 1, 6 and 16, both offset widths.
+SPREAD = [
+    {**PACKED, "head_dim": 64, "gqa": 1, "window": True, "offset_bits": 32},
+    {**PACKED, "head_dim": 128, "gqa": 6, "window": False, "offset_bits": 64},
+    {**PACKED, "head_dim": 256, "gqa": 16, "window": False, "offset_bits": 32},
+    {**GENERIC, "head_dim": 64, "gqa": 16, "window": True, "offset_bits": 64},
+    {**GENERIC, "head_dim": 128, "gqa": 1, "window": False, "offset_bits": 64},
+    {**GENERIC, "head_dim": 256, "gqa": 6, "window": False, "offset_bits": 64},
+    {**BF16, "alignment": 16, "head_dim": 64, "gqa": 6, "window": True, "offset_bits": 64},
+    {**BF16, "alignment": 1, "head_dim": 128, "gqa": 16, "window": False, "offset_bits": 64},
+    {**BF16, "alignment": 16, "head_dim": 256, "gqa": 1, "window": True, "offset_bits": 32},
+]
+
+
+def assert_every_case_passes(family: str, **axes) -> None:
+    kernel = shipped(family, **axes)
+    request = emulation_request(kernel.variant, kernel.outcome, kernel.family)
+    verdict = emulate_in_worker({**request, "every_case": True})
+    assert len(verdict["cases"]) > 15
+    assert not [(case["case"], case["fault"]) for case in verdict["cases"] if case["fault"]]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("compile_cache")
+@pytest.mark.parametrize("axes", SPREAD, ids=lambda axes: " ".join(f"{key}={value}" for key, value in axes.items()))
+def test_the_full_set_of_cases_passes(axes):
+    assert_every_case_passes("decode_attention", **axes)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("compile_cache")
+@pytest.mark.parametrize("sinks", [False, True])
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+def test_the_full_set_of_merges_passes(head_dim, sinks):
+    assert_every_case_passes("merge_splits", head_dim=head_dim, sinks=sinks)

@@ -83,6 +83,51 @@ def make_case(
     )
 
 
+def make_wide_case(rng: np.random.Generator, *, length: int, group: int, order: str = "random") -> DecodeCase:
+    """One request in one split: scales of 1e-30 to 1e4 side by side, a query row of magnitude 1e-20 to 1e4 each head.
+
+    order: "random", or "rising" or "falling" scales of V from key to key; in the latter case those of K rise, so that
+    what the first tiles weigh has no weight in the end.
+    """
+    case = make_case(
+        rng,
+        lengths=[length],
+        splits=[1],
+        kv_format="fp8_per_token_head",
+        group=group,
+        kv_heads=1,
+    )
+    case.q *= 10.0 ** np.linspace(-20, 4, group)[:, None]
+    case.q[:] = round_to_bf16(case.q)
+    for scale in (case.k_scale, case.v_scale):
+        scale[:] = 10.0 ** rng.uniform(-30, 4, scale.shape)
+    if order == "rising":
+        case.v_scale[case.indices] = np.sort(case.v_scale[case.indices], axis=0)
+    if order == "falling":
+        case.v_scale[case.indices] = -np.sort(-case.v_scale[case.indices], axis=0)
+        case.k_scale[case.indices] = np.sort(case.k_scale[case.indices], axis=0)
+    # Some columns of the values are 0 but for a few rows, whose scale may be far below the largest one.
+    few = rng.random(case.v.shape) < 0.05
+    case.v[..., ::4] *= few[..., ::4]
+    return case
+
+
+def fp16_error_bound(case: DecodeCase) -> np.ndarray:
+    """What one rounding of each weight to 11 bits, and to 2**-39 of its head's largest, may cost, [1, q_heads, D].
+
+    Twice that, as scores and sums are FP32; and FP32 itself loses weights below 2**-126.
+    """
+    table, keys = e4m3fn_table(), case.indices
+    scales = case.v_scale[keys, 0].astype(np.float64)
+    values = np.abs(table[case.v[keys, 0]])
+    k = table[case.k[keys, 0]] * case.k_scale[keys, 0, None].astype(np.float64)
+    scores = case.scale * (case.q[0].astype(np.float64) @ k.T)
+    weights = np.exp(scores - scores.max(1, keepdims=True))
+    scaled, total = weights * scales, weights.sum(1)[:, None]
+    lost = 2.0**-38 * scaled.max(1, keepdims=True) + 2.0**-125 * scales.max()
+    return ((2.0**-11 * scaled @ values + lost * values.sum(0)) / total)[None]
+
+
 def attention(case: DecodeCase) -> tuple[np.ndarray, np.ndarray]:
     """Output [batch, q_heads, D] and natural-log log-sum-exp [batch, q_heads]; 0 and -inf where nothing is visible."""
     table = e4m3fn_table()

@@ -16,9 +16,11 @@ from assay.codegen.specs import load_specs
 from assay.codegen.variants import make_variant
 
 
-def variant_for(family: str, target: str, launch: dict | None = None, **axes: object) -> Variant:
+def variant_for(
+    family: str, target: str, launch: dict | None = None, specs_folder: Path | None = None, **axes: object
+) -> Variant:
     """The first candidate of the one core problem with these axis values, with parts of its launch replaced."""
-    specs = load_specs(Path(kernel_specs.DIRECTORY))
+    specs = load_specs(specs_folder or Path(kernel_specs.DIRECTORY))
     model = specs.families[family].model
     only = {"family": (family,), **{name: (str(value).lower(),) for name, value in axes.items()}}
     (problem,) = (item for item in expand(specs, target, Selection("core", only)) if isinstance(item, Problem))

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.kernels.decode_reference import attention, make_case, merge
+from tests.kernels.decode_reference import attention, fp16_error_bound, make_case, make_wide_case, merge
 from tests.kernels.running import interpret, variant_for
 
 ABSOLUTE, RELATIVE = 0.002, 0.02
@@ -40,7 +40,7 @@ def run(variant, case, tmp_path: Path) -> tuple[np.ndarray, np.ndarray]:
         for axis, dim in enumerate(dims[name]):
             inputs[f"{prefix}_stride_{dim}"] = array.strides[axis] // array.itemsize
     bf16 = ("q",) if case.k_scale is not None else ("q", "k_cache", "v_cache")
-    result = interpret(variant, inputs, (batch, case.k.shape[1], splits), tmp_path, bf16)
+    result = interpret(variant, inputs, (case.k.shape[1], batch, splits), tmp_path, bf16)
     return result["partial_out"], result["partial_lse"]
 
 
@@ -51,9 +51,18 @@ def assert_close(actual: np.ndarray, expected: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("window", [None, 17])
-@pytest.mark.parametrize("score_form", ["queries_as_rows", "keys_as_rows"])
-@pytest.mark.parametrize(("kv_format", "gqa"), [("bf16", 4), ("fp8_per_token_head", 8)])
-def test_split_decode_is_attention(tmp_path, kv_format, gqa, score_form, window):
+@pytest.mark.parametrize(
+    ("kv_format", "gqa", "score_form", "alignment"),
+    [
+        ("bf16", 4, "queries_as_rows", 16),
+        ("bf16", 4, "keys_as_rows", 16),
+        ("fp8_per_token_head", 8, "queries_as_rows", 16),
+        ("fp8_per_token_head", 8, "keys_as_rows", 16),
+        ("fp8_per_token_head", 8, "transposed_fp16", 16),
+        ("fp8_per_token_head", 6, "transposed_fp16", 1),
+    ],
+)
+def test_split_decode_is_attention(tmp_path, kv_format, gqa, score_form, alignment, window):
     case = make_case(
         np.random.default_rng(7),
         lengths=[70, 1, 0, 33],
@@ -63,7 +72,7 @@ def test_split_decode_is_attention(tmp_path, kv_format, gqa, score_form, window)
         window=window,
     )
     launch = {"score_form": score_form, "block_n": 32}
-    axes = {"kv_format": kv_format, "gqa": gqa, "window": window is not None}
+    axes = {"kv_format": kv_format, "gqa": gqa, "window": window is not None, "alignment": alignment}
     partial, lse = run(decode_variant(launch, **axes), case, tmp_path)
     whole, whole_lse = merge(partial, lse)
     expected, expected_lse = attention(case)
@@ -120,3 +129,14 @@ def test_a_large_key_scale_does_not_overflow_where_the_scores_are_finite(tmp_pat
     assert np.isfinite(lse[0, :, 0]).all()
     np.testing.assert_allclose(lse[0, :, 0], expected_lse[0], rtol=1e-5)
     assert_close(partial[0, :, 0], expected[0])
+
+
+@pytest.mark.parametrize(("order", "alignment"), [("random", 16), ("random", 1), ("rising", 16), ("falling", 16)])
+def test_fp16_products_lose_nothing_to_scales_of_thirty_four_orders_of_magnitude(tmp_path, order, alignment):
+    case = make_wide_case(np.random.default_rng(13), length=101, group=8, order=order)
+    launch = {"score_form": "transposed_fp16", "block_n": 32}
+    axes = {"kv_format": "fp8_per_token_head", "gqa": 8, "window": False, "alignment": alignment}
+    partial, lse = run(decode_variant(launch, **axes), case, tmp_path)
+    expected, expected_lse = attention(case)
+    np.testing.assert_allclose(lse[..., 0], expected_lse, rtol=1e-5, atol=1e-5)
+    assert (np.abs(partial[:, :, 0] - expected) <= fp16_error_bound(case)).all()

@@ -72,3 +72,16 @@ def snapshot_of(folder: Path) -> dict[str, tuple[bytes, int]]:
 @pytest.fixture
 def snapshot():
     return snapshot_of
+
+
+@pytest.fixture(scope="session")
+def shipped(tmp_path_factory, compile_cache):  # noqa: ARG001
+    """A bundle of four shipped kernels for gfx1201: two decode rows, of 32- and of 64-bit offsets, and their merges.
+
+    It is shared: copy it to change it.
+    """
+    out = tmp_path_factory.mktemp("shipped")
+    only = "head_dim=64,gqa=4,kv_format=bf16,window=true,alignment=16"
+    arguments = ["qualify", "--target", "gfx1201", "--evidence", "static", "--only", only, "--out", str(out)]
+    assert entry.run([*arguments, "--update-lock"]) == 0
+    return out / "gfx1201" / "gfx1201.only.assay"

@@ -1,6 +1,5 @@
 """`assay bundle` puts verified bundles together or refuses, with the previous file untouched; targets' size budgets."""
 
-import dataclasses
 import itertools
 import json
 import os
@@ -25,8 +24,8 @@ def rewritten(path, out, **changes):
     contents = bundling._read(path).contents
     of_manifest = {name: value for name, value in changes.items() if hasattr(contents.manifest, name)}
     of_contents = {name: value for name, value in changes.items() if name not in of_manifest}
-    manifest = dataclasses.replace(contents.manifest, **of_manifest)
-    write_bundle(out, dataclasses.replace(contents, manifest=manifest, **of_contents))
+    manifest = contents.manifest._replace(**of_manifest)
+    write_bundle(out, contents._replace(manifest=manifest, **of_contents))
     return out
 
 
@@ -135,7 +134,7 @@ def test_damaged_bundles_are_refused_all_of_them(assay, bundles, tmp_path):
 def test_a_code_object_that_is_not_what_its_row_says_is_refused(assay, bundles, tmp_path):
     contents = bundling._read(bundles[0]).contents
     first, *others = contents.rows
-    wrong = rewritten(bundles[0], tmp_path / "wrong", rows=(dataclasses.replace(first, num_warps=8), *others))
+    wrong = rewritten(bundles[0], tmp_path / "wrong", rows=(first._replace(num_warps=8), *others))
     assert "threads of a workgroup" in refused(assay, tmp_path, wrong, bundles[1])
 
 
@@ -158,14 +157,14 @@ def test_bundles_that_were_not_built_alike_are_refused(assay, bundles, tmp_path,
 def test_one_id_with_different_contents_is_refused(assay, bundles, tmp_path):
     contents = bundling._read(bundles[0]).contents
     first, *others = contents.rows
-    other = rewritten(bundles[0], tmp_path / "o", rows=(dataclasses.replace(first, preference=99), *others))
+    other = rewritten(bundles[0], tmp_path / "o", rows=(first._replace(preference=99), *others))
     said = refused(assay, tmp_path, bundles[0], other)
     assert f"row {first.id}: is another one than in" in said
 
 
 def test_one_target_with_another_meaning_is_refused(assay, bundles, tmp_path):
     (target,) = bundling._read(bundles[0]).contents.manifest.targets
-    other = rewritten(bundles[0], tmp_path / "o", targets=(dataclasses.replace(target, lds_limit=1 << 20),))
+    other = rewritten(bundles[0], tmp_path / "o", targets=(target._replace(lds_limit=1 << 20),))
     assert "target gfx1201: is another one than in" in refused(assay, tmp_path, bundles[0], other)
 
 

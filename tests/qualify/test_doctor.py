@@ -14,7 +14,7 @@ from assay.qualify.findings import Answer, Finding
 from tests.specs import run
 
 DOCTOR = "from assay.qualify.entry import main; main()"
-BUILD_EXTRA = ["triton", "jinja2", "yaml", "pydantic", "click", "rich", "elftools", "msgpack", "pebble"]
+BUILD_EXTRA = ["triton", "jinja2", "yaml", "pydantic", "click", "rich", "elftools", "msgpack", "pebble", "packaging"]
 
 
 @pytest.fixture

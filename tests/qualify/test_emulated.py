@@ -1,12 +1,11 @@
 """`--evidence emulated` executes what would ship, and what computes wrong does not qualify."""
 
-import json
 import shutil
 
 import pytest
 
 from assay.bundle import Bundle
-from assay.qualify import emulating
+from assay.qualify import executing
 from tests.specs import SHIPPED, edit
 
 MERGE = ("--only", "family=merge_splits,head_dim=64", "--evidence", "emulated")
@@ -45,22 +44,13 @@ def test_a_variant_that_computes_right_is_emulated_in_lock_report_and_bundle(qua
 
 def test_a_kept_verdict_is_not_made_again(qualify, monkeypatch):
     assert qualify(*MERGE, "--update-lock").status == 0
-    monkeypatch.setattr(emulating.Emulations, "_start", None)
+    monkeypatch.setattr(executing.Executions, "_start", None)
     assert qualify(*MERGE).status == 0
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("weight = tl.exp(split_lse - new_top)", "weight = tl.exp2(split_lse - new_top)"),
-        ("top + tl.log(tl.where", "top - tl.log(tl.where"),
-        ("tl.load(num_kv_splits + request)):", "tl.load(num_kv_splits + request) - 1):"),
-        ("total = total * rescale + tl.where(has_keys, tl.exp(sink - new_top), 0.0)", "total = total * rescale"),
-    ],
-    ids=["base two", "wrong sign", "last split dropped", "sink dropped"],
-)
-def test_a_kernel_that_computes_wrong_does_not_qualify_although_its_binary_is_clean(qualify, specs, old, new):
-    edit(specs, TEMPLATE, old, new)
+def test_a_kernel_that_computes_wrong_does_not_qualify_although_its_binary_is_clean(qualify, specs):
+    # tests/negative_controls has many more.
+    edit(specs, TEMPLATE, "top + tl.log(tl.where", "top - tl.log(tl.where")
     ran = qualify(*MERGE, "--update-lock")
     assert ran.status == 1
     failed = [problem for problem in ran.document["problems"] if problem["verdict"] == "failed"]
@@ -68,14 +58,6 @@ def test_a_kernel_that_computes_wrong_does_not_qualify_although_its_binary_is_cl
     reasons = [reason for problem in failed for item in problem["rejected"] for reason in item["reasons"]]
     assert {reason["budget"] for reason in reasons} == {"emulated"}
     assert "elements wrong, first at" in reasons[0]["detail"]
-
-
-def test_a_kernel_that_writes_past_its_output_does_not_qualify(qualify, specs):
-    edit(specs, TEMPLATE, "head * out_stride_head + dims, merged", "head * out_stride_head + dims + 8, merged")
-    ran = qualify(*MERGE, "--update-lock")
-    assert ran.status == 1
-    details = json.dumps(ran.document)
-    assert "around the output was written" in details or "elements wrong" in details
 
 
 def test_a_target_without_an_emulator_is_4(assay, tmp_path):
@@ -86,8 +68,8 @@ def test_a_target_without_an_emulator_is_4(assay, tmp_path):
 
 
 def test_a_missing_extra_is_4_with_what_to_install(qualify, monkeypatch):
-    find = emulating.importlib.util.find_spec
-    monkeypatch.setattr(emulating.importlib.util, "find_spec", lambda name: None if name == "tinygrad" else find(name))
+    find = executing.importlib.util.find_spec
+    monkeypatch.setattr(executing.importlib.util, "find_spec", lambda name: None if name == "tinygrad" else find(name))
     ran = qualify(*MERGE)
     assert ran.status == 4
     assert "tinygrad is not installed" in ran.said

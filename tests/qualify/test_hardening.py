@@ -68,8 +68,8 @@ def test_names_with_markup_are_printed_as_they_are(capsys):
 
 def test_a_row_whose_kernel_is_not_in_its_object_is_named(assay, built, tmp_path):
     contents = bundling._read(built("gfx1201").bundle).contents
-    rows = tuple(dataclasses.replace(row, symbol="absent") for row in contents.rows)
-    write_bundle(tmp_path / "odd", dataclasses.replace(contents, rows=rows))
+    rows = tuple(row._replace(symbol="absent") for row in contents.rows)
+    write_bundle(tmp_path / "odd", contents._replace(rows=rows))
     ran = assay("inspect", tmp_path / "odd")
     assert ran.status == 2
     assert "no kernel 'absent' in its code object" in ran.said

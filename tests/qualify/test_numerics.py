@@ -1,10 +1,12 @@
 """Every output element must be written and close, and nothing else touched."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from assay.qualify.numerics import compare
 from assay.reference import Case, Strided
+from assay.reference.judging import compare
 
 NAN = np.float32(np.nan)
 
@@ -59,3 +61,12 @@ def test_a_write_between_rows_of_the_output_fails(ran):
 def test_a_write_to_an_input_fails(ran):
     ran[0].tensors["x"].storage[2] = 9.0
     assert "x: element 2 of the input was written" in verdict(ran).fault
+
+
+def test_the_limits_of_a_case_count_where_they_are_tighter_and_never_loosen(ran):
+    case, before, expected = ran
+    case.tensors["out"].view[0, 0] += 0.001
+    assert verdict(ran).passed
+    assert not verdict((replace(case, limits={"out": (0.0, 0.0)}), before, expected)).passed
+    case.tensors["out"].view[0, 0] += 1
+    assert not verdict((replace(case, limits={"out": (9.0, 9.0)}), before, expected)).passed

@@ -1,9 +1,11 @@
 import importlib.util
+import shutil
 from pathlib import Path
 
 import pytest
 
 from assay.bundle import write_bundle
+from tests.runtime.standin.fixtures import bench, cuda, hip, standins  # noqa: F401 - fixtures of driver tests
 
 # The bundle tests' factory: test files are imported on their own, so it is loaded by its path.
 _spec = importlib.util.spec_from_file_location("bundle_factory", Path(__file__).parents[1] / "bundle" / "factory.py")
@@ -21,3 +23,20 @@ def path(factory, tmp_path):
     """A bundle for both targets."""
     write_bundle(tmp_path / "both.assay", factory.make_contents(factory.small_rows()))
     return tmp_path / "both.assay"
+
+
+@pytest.fixture(scope="session")
+def decode_bundle(tmp_path_factory, compile_cache):  # noqa: ARG001 - what is compiled is kept for the session
+    """A real gfx1201 bundle: every decode row of head_dim 64 and two query heads a KV head, and the merges."""
+    from assay.qualify import entry
+    from tests.specs import SHIPPED
+
+    folder = tmp_path_factory.mktemp("decode-bundle")
+    specs = shutil.copytree(SHIPPED, folder / "specs")
+    (specs / "profiles" / "core.yaml").write_text(
+        "schema: assay.profile/1\nprofile: core\nsummary: a part for tests\n"
+        "families:\n  decode_attention: {head_dim: [64], gqa: [2]}\n  merge_splits: {head_dim: [64]}\n"
+    )
+    arguments = ["--target", "gfx1201", "--evidence", "static", "--specs", str(specs), "--out", str(folder / "out")]
+    assert entry.run(["qualify", *arguments, "--update-lock"]) == 0
+    return folder / "out" / "gfx1201" / "gfx1201.assay"

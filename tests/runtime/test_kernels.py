@@ -56,11 +56,10 @@ def test_without_a_device_a_bundle_of_several_architectures_is_refused(path):
 
 
 def test_without_a_device_a_bundle_of_one_architecture_is_that_one(factory, tmp_path):
-    from dataclasses import replace
 
     contents = factory.make_contents([row for row in factory.small_rows() if row.target == "gfx1201"])
-    manifest = replace(contents.manifest, targets=factory.TARGETS[:1])
-    write_bundle(tmp_path / "x", replace(contents, manifest=manifest))
+    manifest = contents.manifest._replace(targets=factory.TARGETS[:1])
+    write_bundle(tmp_path / "x", contents._replace(manifest=manifest))
     with load(tmp_path / "x") as kernels:
         assert kernels.supports("copy", **FULL)
         assert [target.arch for target in kernels.targets] == ["gfx1201"]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.reference import Case
-from assay.reference.number_formats import from_bf16
+from .number_formats import from_bf16
+from .tensors import Case
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +36,24 @@ def compare(
 ) -> CaseResult:
     """The outputs of a case that ran in place, |actual - expected| <= absolute + relative * |expected|.
 
+    The case's own limits count where they are tighter.
     dtypes: element type of each output as the spec names it.  before: a copy of every storage from before the run.
     """
     faults, largest = [], 0.0
     for name in case.outputs:
         actual = _values(case.tensors[name].view, dtypes[name])
-        fault, error = _compare_output(actual, expected[name], absolute, relative)
+        fault, error = _compare_output(actual, expected[name], *limits_of(case, name, (absolute, relative)))
         largest = max(largest, error)
         if fault:
             faults.append(f"{name}: {fault}")
     faults += [fault for name in case.tensors if (fault := _touched(case, name, before[name]))]
     return CaseResult(case.name, largest, "; ".join(faults))
+
+
+def limits_of(case: Case, name: str, tolerance: tuple[float, float]) -> tuple[float, float]:
+    """A case may ask for more than the family does, never for less."""
+    asked = case.limits.get(name, tolerance)
+    return min(asked[0], tolerance[0]), min(asked[1], tolerance[1])
 
 
 def _values(elements: NDArray[Any], dtype: str) -> NDArray[np.float64]:

@@ -1,0 +1,175 @@
+"""`assay qualify-device`, with no package but numpy and torch; also `python -m assay.qualify.device`."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assay.bundle import Bundle, BundleError, Fault
+from assay.bundle.atomic import replace_file
+from assay.runtime.drivers import DriverError
+from assay.runtime.executing import FORBID_SWITCH
+
+from . import printing, provenance
+from .checking import FAIL, NOT_RUN, PASS
+from .errors import BadRequest, NotAvailable
+from .evidence import LEVEL, SCHEMA, judged_documents
+from .opening import Opened, first_line, open_bundle, open_device
+from .qualifying import Result, Subject, not_run, qualify, subjects_of
+from .rows import Wanted, built_rows, matching
+
+BAD_INPUT, NO_DEVICE = 2, 4
+STATUS = {PASS: 0, FAIL: 1, NOT_RUN: NO_DEVICE}
+DOCUMENT = "assay.qualify-device/1"
+
+Open = Callable[[Path, str], Opened]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What is asked for.  only: a part of the bundle.  evidence: the file to write; None: beside the bundle."""
+
+    bundle: Path
+    device: str = "cuda:0"
+    only: Wanted | None = None
+    evidence: Path | None = None
+    as_json: bool = False
+
+    @property
+    def evidence_file(self) -> Path:
+        """Where the evidence goes."""
+        return self.evidence or self.bundle.with_suffix(".device.json")
+
+
+def qualify_device(options: Options, open_: Open = open_device) -> int:
+    """Run, print and write the evidence file; returns the exit status.
+
+    0 everything passed, 1 something failed, 2 bad input, 4 something was not run.  open_: what opens the device.
+    """
+    try:
+        return _qualify_device(options, open_)
+    except (BadRequest, BundleError) as error:
+        _warn(error)
+        return BAD_INPUT
+
+
+def _qualify_device(options: Options, open_: Open) -> int:
+    _check(options)
+    with open_bundle(options.bundle) as bundle:
+        every = built_rows(bundle, (target.name for target in bundle.manifest.targets))
+        selected = matching(every, options.only or {}, "--only")
+        with contextlib.ExitStack() as stack:
+            try:
+                opened = stack.enter_context(open_(options.bundle, options.device))
+                device = _described(opened)
+            except NotAvailable as error:
+                return _none_ran(options, bundle, subjects_of(selected, every), error)
+            return _run(options, bundle, opened, device)
+
+
+def _check(options: Options) -> None:
+    """What would be noticed only at the end, or would make verdicts those of something else.  Raises BadRequest."""
+    faults = []
+    if options.device.startswith("emulator"):
+        hint = "assay qualify --evidence emulated judges on the emulator; assay run --device emulator runs cases there"
+        faults.append(Fault("--device", options.device, "cuda:N or hip:N: device evidence is of devices", hint))
+    if os.environ.get(FORBID_SWITCH):
+        faults.append(Fault(FORBID_SWITCH, os.environ[FORBID_SWITCH], "unset: every row is to run"))
+    folder = options.evidence_file.absolute().parent
+    if options.evidence_file.is_dir() or not os.access(folder, os.W_OK):
+        faults.append(Fault("--evidence", str(options.evidence_file), "a file in a folder to write to"))
+    if faults:
+        raise BadRequest(faults)
+
+
+def _described(opened: Opened) -> dict[str, Any]:
+    """What evidence says of the device.  Raises NotAvailable where its driver does not tell."""
+    driver = opened.kernels.driver
+    try:
+        device = provenance.device_of(driver)
+    except DriverError as error:
+        raise NotAvailable(Fault(f"device {driver.name}", first_line(error))) from error
+    return device | provenance.nvidia_smi(device["pci_address"]) if device["backend"] == "cuda" else device
+
+
+def _run(options: Options, bundle: Bundle, opened: Opened, device: dict[str, Any]) -> int:
+    targets = [target.name for target in opened.kernels.targets]
+    every = built_rows(bundle, targets)
+    subjects = subjects_of(matching(every, options.only or {}, "--only"), every)
+    begun = provenance.now()
+    with _forced_on_purpose():
+        results = qualify(opened, subjects, printing.progress(len(subjects)))
+    judged = judged_documents(results)
+    document = {
+        "schema": SCHEMA,
+        "level": LEVEL,
+        "verdict": judged["verdict"],
+        "bundle": _bundle_document(options.bundle, bundle),
+        "targets": targets,
+        "device": device,
+        "software": provenance.software(),
+        "begun": begun,
+        "done": provenance.now(),
+        "only": {name: list(values) for name, values in options.only.items()} if options.only else None,
+        "tolerances": {family: bundle.manifest.families[family]["tolerance"] for family in bundle.families()},
+        **judged,
+    }
+    # Printed first: what cannot be written is not lost then.
+    _print(options, document, results)
+    replace_file(options.evidence_file, [json.dumps(document, indent=1, allow_nan=False).encode() + b"\n"])
+    print(f"wrote {options.evidence_file}", file=sys.stderr)
+    return STATUS[judged["verdict"]]
+
+
+@contextlib.contextmanager
+def _forced_on_purpose() -> Iterator[None]:
+    """Every row is forced here: the runtime's warning about that would stand between all lines of progress."""
+    logger = logging.getLogger("assay.runtime")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _bundle_document(path: Path, bundle: Bundle) -> dict[str, str]:
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    return {"identity": bundle.identity, "sha256": sha256, "file": path.name}
+
+
+def _print(options: Options, document: dict[str, Any], results: Sequence[Result]) -> None:
+    if options.as_json:
+        print(json.dumps({**document, "schema": DOCUMENT, "evidence": str(options.evidence_file)}, allow_nan=False))
+        return
+    printing.print_results(results)
+    verdicts = [result.verdict for result in results if result.subject.id]
+    passed = f"{verdicts.count(PASS)} of {len(verdicts)} variants passed on {document['device']['name']}"
+    print(f"{'/'.join(document['targets'])}: {document['verdict'].upper().replace('_', ' ')}: {passed}")
+
+
+def _none_ran(options: Options, bundle: Bundle, subjects: Sequence[Subject], error: NotAvailable) -> int:
+    """Every check is told as not run; no evidence is written, because there is none."""
+    reason = "; ".join(map(str, error.faults))
+    if options.as_json:
+        judged = judged_documents(not_run(subject, reason) for subject in subjects)
+        where = {"bundle": _bundle_document(options.bundle, bundle), "device": None, "evidence": None}
+        print(json.dumps({"schema": DOCUMENT, "level": LEVEL, **where, "reason": reason, **judged}))
+    else:
+        printing.print_not_run(subjects)
+        print(f"NOT RUN: {2 * len(subjects)} checks; no evidence was written")
+    _warn(error)
+    return STATUS[NOT_RUN]
+
+
+def _warn(error: BaseException) -> None:
+    for line in str(error).splitlines():
+        print(line, file=sys.stderr)

@@ -1,0 +1,13 @@
+"""Why nothing was judged; each has its own exit status."""
+
+from __future__ import annotations
+
+from assay.bundle.faults import FaultsError
+
+
+class BadRequest(FaultsError):
+    """A bundle, device name or selection that cannot be meant; exit status 2."""
+
+
+class NotAvailable(FaultsError):
+    """The device, its driver or a package is not here: nothing was run; exit status 4."""

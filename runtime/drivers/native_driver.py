@@ -1,0 +1,316 @@
+"""What the two vendors' drivers do alike.
+
+They differ in the names of their functions, in how a device becomes the current one, and in what else is checked.
+Both APIs take the same arguments in the same order wherever `Names` has a field.
+"""
+
+import contextlib
+import ctypes
+import struct
+from abc import abstractmethod
+from typing import Any
+
+from .driver import (
+    Driver,
+    DriverError,
+    Function,
+    LaunchGrid,
+    MismatchError,
+    NativeLaunch,
+    NoDriverError,
+    Pointer,
+    Wanted,
+)
+from .image import image_arch
+from .native import ArgumentBlock, FilledBuffers, HandleGuard, Library
+
+_int, _size, _void = ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p
+# CUfunction_attribute and hipFunction_attribute, CUresult and hipError_t: the same numbers.
+FUNCTION_MAX_THREADS, FUNCTION_SHARED = 0, 1
+NO_DEVICE = 100
+
+
+class Names:
+    """A vendor's names of the functions that both have, given by a subclass."""
+
+    start: str
+    count_devices: str
+    version: str
+    device_name: str
+    bus: str
+    attribute: str
+    get_current: str
+    get_function: str
+    function_attribute: str
+    unload: str
+    occupancy: str
+    launch: str
+    allocate: str
+    free: str
+    fill: str
+    copy_to_host: str
+    wait_for_stream: str
+    wait: str
+
+
+class Module:
+    """A loaded module, and the bytes it was loaded from where the driver goes on reading those."""
+
+    __slots__ = ("handle", "image")
+
+    def __init__(self, handle: int, image: Any = None):
+        self.handle = handle
+        self.image = image
+
+
+class NativeDriver(Driver):
+    """A device of one vendor, by its ordinal."""
+
+    grid_limit: LaunchGrid = (2**31 - 1, 65535, 65535)
+    _names: type[Names]
+    _kind: int
+    """As NativeLaunch has it."""
+    _markers: tuple[int, int, int]
+    """Of the argument block: buffer pointer, buffer size, end."""
+    _current_type: Any
+    """What `get_current` gives."""
+    _own: Any
+    """What `get_current` gives where this device is the current one."""
+
+    def __init__(self, kind: str, ordinal: int, library: Library):
+        self.name = f"{kind}:{ordinal}"
+        self.tensor_device = (kind, ordinal)
+        self._library = library
+        self._guard = HandleGuard(self.name)
+        self._filled = FilledBuffers(self._allocate, self._fill)
+        # Looked up once: these two are the launch path.
+        self._launch = library.function(self._names.launch)
+        self._get_current = library.function(self._names.get_current)
+        self._find(kind, ordinal)
+
+    def _find(self, kind: str, ordinal: int) -> None:
+        """Start the driver and see that it has the device.  Raises NoDriverError."""
+        count = _int()
+        try:
+            self._call(self._names.start, 0, doing=f"starting the driver of {self.name}")
+            self._call(self._names.count_devices, ctypes.byref(count), doing=f"counting {kind} devices")
+        except DriverError as error:
+            if error.code != NO_DEVICE:
+                raise
+            raise NoDriverError(str(error)) from error
+        if not 0 <= ordinal < count.value:
+            raise NoDriverError(f"{self.name}: the driver sees {count.value} devices, counted from 0")
+
+    @abstractmethod
+    def _enter(self, doing: str) -> Any:
+        """Make this device the current one of the thread; returns what `_leave` needs."""
+
+    @abstractmethod
+    def _leave(self, entered: Any, doing: str) -> None:
+        """Make that device the current one that was so before."""
+
+    @abstractmethod
+    def _load_module(self, code: bytes, doing: str) -> Module:
+        """The code, loaded on the current device."""
+
+    @abstractmethod
+    def _make_ready(self, function: Any, wanted: Wanted, static: int, doing: str) -> None:
+        """What else has to be checked and set.  static: the kernel's static shared memory in bytes."""
+
+    @abstractmethod
+    def _error_text(self, status: int) -> tuple[str, str]:
+        """Name and description of a status."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Give up the device."""
+
+    @property
+    @abstractmethod
+    def _handle(self) -> int:
+        """The device as the driver's functions take it."""
+
+    @abstractmethod
+    def _spelled_version(self, version: int) -> str:
+        """The driver's version number as people write it."""
+
+    def check_usable(self) -> None:
+        self._guard.check()
+
+    def load(self, code: bytes, wanted: Wanted) -> Function:
+        self._guard.check()
+        doing = f"loading {wanted.label} on {self.name}"
+        self._check_image(code, wanted)
+        with Current(self, doing):
+            module = self._load_module(code, doing)
+            try:
+                function = _void()
+                symbol = wanted.symbol.encode()
+                self._call(self._names.get_function, ctypes.byref(function), module.handle, symbol, doing=doing)
+                self._make_ready(function, wanted, self._check(function, wanted, doing), doing)
+            except BaseException:
+                self._drop(module, doing)
+                raise
+        return Function(function.value, module, wanted.label, wanted.lds_bytes, wanted.threads)
+
+    def _check_image(self, code: bytes, wanted: Wanted) -> None:
+        """The architecture that the code itself names: a driver may load a neighbour's, which may compute wrongly."""
+        found = image_arch(code)
+        if found is not None and found != self.device:
+            given = f"its code is for ({found[0]}, {found[1]})"
+            raise MismatchError(f"{wanted.label}: {given}, {self.name} is ({self.device[0]}, {self.device[1]})")
+
+    def _check(self, function: Any, wanted: Wanted, doing: str) -> int:
+        """The loaded kernel against its row; returns its static shared memory.  Raises MismatchError."""
+        threads, static = _int(), _int()
+        ask = self._names.function_attribute
+        self._call(ask, ctypes.byref(threads), FUNCTION_MAX_THREADS, function, doing=doing)
+        self._call(ask, ctypes.byref(static), FUNCTION_SHARED, function, doing=doing)
+        faults = []
+        if wanted.threads > threads.value:
+            faults.append(f"{wanted.threads} threads a workgroup, the kernel takes {threads.value}")
+        total = static.value + wanted.lds_bytes
+        if total > self.lds_limit:
+            parts = f"{static.value} static, {wanted.lds_bytes} at launch"
+            faults.append(f"{total} bytes of shared memory ({parts}), {self.name} allows {self.lds_limit}")
+        if faults:
+            raise MismatchError("\n".join(f"{wanted.label}: {fault}" for fault in faults))
+        return static.value
+
+    def unload(self, function: Function) -> None:
+        if not self._guard.usable:
+            return
+        with contextlib.suppress(DriverError), Current(self, "unloading"):
+            self._drop(function.module, f"unloading {function.label}")
+
+    def _drop(self, module: Module, doing: str) -> None:
+        # Nobody can do anything about an error here; what it leaves behind in the driver is cleared all the same.
+        with contextlib.suppress(DriverError):
+            self._call(self._names.unload, module.handle, doing=doing)
+
+    def launch(
+        self, function: Function, grid: LaunchGrid, block: Any, stream: int, pointers: tuple[Pointer, ...] = ()
+    ) -> None:
+        self._guard.check()
+        current = self._current_type()
+        if not self._get_current(ctypes.byref(current)) and current.value == self._own:
+            status = self._launch(
+                function.handle, *grid, function.threads, 1, 1, function.lds_bytes, stream, None, block.extra
+            )
+        else:
+            with Current(self, f"launching {function.label} on {self.name}"):
+                status = self._launch(
+                    function.handle, *grid, function.threads, 1, 1, function.lds_bytes, stream, None, block.extra
+                )
+        if status:
+            raise self._error(self._names.launch, status, f"launching {function.label} on {self.name}")
+
+    def native_launch(self, function: Function) -> NativeLaunch:
+        launch, get_current = (ctypes.cast(item, _void).value or 0 for item in (self._launch, self._get_current))
+        return NativeLaunch(self._kind, launch, get_current, self._own, function.handle)
+
+    def argument_block(self, size: int) -> ArgumentBlock:
+        return ArgumentBlock(size, *self._markers)
+
+    def resident_groups(self, function: Function) -> int:
+        count = _int()
+        doing = f"asking for the occupancy of {function.label} on {self.name}"
+        arguments = (function.handle, function.threads, function.lds_bytes)
+        with Current(self, doing):
+            self._call(self._names.occupancy, ctypes.byref(count), *arguments, doing=doing)
+        return count.value
+
+    def filled_i32(self, value: int, count: int) -> int:
+        self._guard.check()
+        return self._filled.get(value, count)
+
+    def _allocate(self, size: int) -> int:
+        address = _void()
+        doing = f"allocating {size} bytes on {self.name} (not possible while a graph is captured: call preload before)"
+        with Current(self, doing):
+            self._call(self._names.allocate, ctypes.byref(address), size, doing=doing)
+        return address.value or 0
+
+    def _fill(self, address: int, value: int, count: int) -> None:
+        doing = f"filling memory of {self.name}"
+        # The bits of a signed value, as the unsigned number that one vendor's function takes.
+        (bits,) = struct.unpack("<I", struct.pack("<i", value))
+        with Current(self, doing):
+            self._call(self._names.fill, address, bits, count, doing=doing)
+            # It was queued on the default stream, which the stream of the first reader need not wait for.
+            self._call(self._names.wait_for_stream, None, doing=doing)
+
+    def read(self, address: int, size: int) -> bytes:
+        data = ctypes.create_string_buffer(max(size, 1))
+        doing = f"reading {size} bytes at {address:#x} of {self.name}"
+        with Current(self, doing):
+            self._call(self._names.wait, doing=doing)
+            self._call(self._names.copy_to_host, data, address, size, doing=doing)
+        return data.raw[:size]
+
+    def synchronize(self) -> None:
+        doing = f"waiting for {self.name}"
+        with Current(self, doing):
+            self._call(self._names.wait, doing=doing)
+
+    def describe(self) -> dict[str, Any]:
+        version, name, bus = _int(), ctypes.create_string_buffer(256), ctypes.create_string_buffer(64)
+        doing = f"describing {self.name}"
+        self._guard.check()
+        self._call(self._names.version, ctypes.byref(version), doing=doing)
+        self._call(self._names.device_name, name, len(name), self._handle, doing=doing)
+        self._call(self._names.bus, bus, len(bus), self._handle, doing=doing)
+        return {
+            "name": name.value.decode(errors="replace"),
+            "pci_address": bus.value.decode(errors="replace"),
+            "driver_version": self._spelled_version(version.value),
+            "processors": self.processors,
+            "lds_limit": self.lds_limit,
+        }
+
+    def close(self) -> None:
+        if not self._guard.usable:
+            return
+        with contextlib.suppress(DriverError), Current(self, "closing"):
+            for address in self._filled.addresses:
+                self._library.function(self._names.free)(address)
+        self._guard.close()
+        self._release()
+
+    def _attribute(self, number: int) -> int:
+        value = _int()
+        doing = f"asking {self.name} for attribute {number}"
+        self._call(self._names.attribute, ctypes.byref(value), number, self._handle, doing=doing)
+        return value.value
+
+    def _call(self, name: str, *arguments: Any, doing: str) -> None:
+        if status := self._library.function(name)(*arguments):
+            raise self._error(name, status, doing)
+
+    def _error(self, call: str, status: int, doing: str, log: str = "") -> DriverError:
+        name, said = self._error_text(status)
+        return DriverError(call, status, name, f"{said}; {log}" if log else said, doing)
+
+
+class Current:
+    """Makes a driver's device the thread's current one, and the one that was so before it afterwards.
+
+    Raises ForkedError, ClosedError or DriverError; where the body has raised already, its error stands.
+    """
+
+    __slots__ = ("_doing", "_driver", "_entered")
+
+    def __init__(self, driver: NativeDriver, doing: str):
+        self._driver = driver
+        self._doing = doing
+
+    def __enter__(self) -> None:
+        self._driver._guard.check()
+        self._entered = self._driver._enter(self._doing)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self._driver._leave(self._entered, self._doing)
+        except DriverError:
+            if kind is None:
+                raise

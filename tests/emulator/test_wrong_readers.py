@@ -1,0 +1,57 @@
+"""The gate notices a reader that takes one code for its neighbour, in either cache."""
+
+import shutil
+
+import pytest
+
+from assay.codegen.specs import load_specs
+from assay.qualify.emulating import emulation_request
+from assay.qualify.emulation import emulate_in_worker
+from tests.kernels.shipped import first_qualified
+from tests.specs import SHIPPED, edit
+
+AXES = {"head_dim": 64, "gqa": 1, "window": False, "kv_format": "fp8_per_token_head", "offset_bits": 64}
+# The line of the template that reads rows, and the same with 0x2B read as 0x2C: any byte, or the third one of a word.
+GENERIC = "{{ cache }} = {{ cache }}_codes.to("
+GENERIC_WRONG = "{{ cache }} = ({{ cache }}_codes + ({{ cache }}_codes == 0x2B).to(tl.uint8)).to("
+PACKED = (
+    "{{ cache }} = widen_codes(tl.load({{ cache }}_words[:, None] + words_of_row[None, :], "
+    "mask=is_key[:, None], other=0))"
+)
+PACKED_WRONG = (
+    "loaded = tl.load({{ cache }}_words[:, None] + words_of_row[None, :], mask=is_key[:, None], other=0)\n"
+    "{{ cache }} = widen_codes(loaded + ((((loaded >> 16) & 0xFF) == 0x2B).to(tl.uint32) << 16))"
+)
+READERS = {
+    "packed": ({"reader": "packed", "alignment": 16}, PACKED, PACKED_WRONG),
+    "generic": ({"reader": "generic", "alignment": 16}, GENERIC, GENERIC_WRONG),
+    "generic, unaligned": ({"reader": "generic", "alignment": 1}, GENERIC, GENERIC_WRONG),
+}
+
+
+@pytest.fixture(autouse=True)
+def _kernels_are_compiled_once(compile_cache):
+    """What is compiled is kept for the session."""
+
+
+def faults(specs_folder, axes) -> dict[str, str]:
+    """What the gate says of the first candidate that passes the static gates, by case."""
+    found = first_qualified(load_specs(specs_folder), "decode_attention", **AXES, **axes)
+    verdict = emulate_in_worker(emulation_request(found.variant, found.outcome, found.family))
+    return {case["case"]: case["fault"] for case in verdict["cases"]}
+
+
+@pytest.mark.parametrize("cache", ["k", "v"])
+@pytest.mark.parametrize("reader", READERS)
+def test_one_wrong_code_in_one_cache_fails_the_case_of_every_code(tmp_path, reader, cache):
+    axes, right, wrong = READERS[reader]
+    shutil.copytree(SHIPPED, tmp_path / "specs")
+    chosen = f'{{% if cache == "{cache}" %}}{wrong}{{% else %}}{right}{{% endif %}}'
+    edit(tmp_path / "specs", "templates/kv_readers.j2", right, chosen)
+    output = "partial_lse" if cache == "k" else "partial_out"
+    assert output in faults(tmp_path / "specs", axes)["every code"]
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_the_reader_as_it_is_passes_every_case(reader):
+    assert not any(faults(SHIPPED, READERS[reader][0]).values())

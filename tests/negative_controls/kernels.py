@@ -1,0 +1,42 @@
+"""The kernels that are made wrong, compiled from the shipped specs or from a changed copy of them."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from assay.codegen.records import Outcome, Variant
+from assay.codegen.specs import load_specs
+from assay.codegen.worker import compile_in_worker
+from assay.qualify.emulating import emulation_request
+from assay.qualify.emulation import EmulationRequest
+from tests.kernels.running import variant_for
+from tests.specs import SHIPPED
+
+# Both are rows of gfx1201's core bundle.  Six query heads in eight rows, so that heads are masked; and a window.
+DECODE = {
+    "family": "decode_attention",
+    "head_dim": 64,
+    "gqa": 6,
+    "kv_format": "fp8_per_token_head",
+    "window": True,
+    "alignment": 16,
+    "offset_bits": 32,
+    "reader": "packed",
+}
+MERGE = {"family": "merge_splits", "head_dim": 64, "sinks": True}
+
+
+def compiled(axes: dict[str, Any], specs: Path = SHIPPED) -> tuple[Variant, EmulationRequest]:
+    """The first candidate for these axes on gfx1201, and what the emulated gate is asked about its binary.
+
+    Raises RuntimeError with the compiler's words where it does not compile.
+    """
+    variant = variant_for(target="gfx1201", specs_folder=specs, **axes)
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = compile_in_worker(variant.request.to_dict(), str(Path(folder) / "scratch"))
+    if outcome["status"] != "compiled":
+        raise RuntimeError(f"{variant.id}: {outcome['status']}: {outcome['messages']}")
+    model = load_specs(specs).families[axes["family"]].model
+    return variant, EmulationRequest(**emulation_request(variant, Outcome(**outcome), model))

@@ -1,0 +1,143 @@
+"""Templates made wrong on purpose: every one compiles, and the emulated gate notices what it computes."""
+
+import functools
+import shutil
+
+import pytest
+
+from assay.qualify.emulation import emulate_in_worker
+from tests.specs import SHIPPED, edit
+
+from .kernels import DECODE, MERGE, compiled
+
+# What the kernels under test are rendered from, by family.
+TEMPLATES = {
+    "decode_attention": ("templates/decode_attention.py.j2", "templates/attention_bf16.j2"),
+    "merge_splits": ("templates/merge_splits.py.j2",),
+}
+
+KEY_SCALE = "tl.load(k_scale + slots * k_scale_stride_slot + kv_head * k_scale_stride_head,"
+VALUE_SCALE = "tl.load(v_scale + slots * v_scale_stride_slot + kv_head * v_scale_stride_head,"
+DECODE_MUTATIONS = {
+    "sm_scale dropped": ("score_scale = sm_scale * LOG2_E", "score_scale = LOG2_E"),
+    "scores in base e": ("score_scale = sm_scale * LOG2_E", "score_scale = sm_scale"),
+    "key scale for values": (VALUE_SCALE, KEY_SCALE),
+    "value scale for keys": (KEY_SCALE, VALUE_SCALE),
+    "key scale of the next slot": ("k_scale + slots *", "k_scale + (slots + 1) *"),
+    "value scale of the next slot": ("v_scale + slots *", "v_scale + (slots + 1) *"),
+    "key scale of the first head": ("+ kv_head * k_scale_stride_head", "+ 0 * k_scale_stride_head"),
+    "value scale of the first head": ("+ kv_head * v_scale_stride_head", "+ 0 * v_scale_stride_head"),
+    "window one key longer": ("position - window_length + 1", "position - window_length"),
+    "window one key shorter": ("position - window_length + 1", "position - window_length + 2"),
+    "its own key not visible": ("tl.minimum(key_count, position + 1)", "tl.minimum(key_count, position)"),
+    "the key after it visible": ("tl.minimum(key_count, position + 1)", "tl.minimum(key_count, position + 2)"),
+    "position ignored": ("visible_end = tl.minimum(key_count, position + 1)", "visible_end = key_count"),
+    "window before the first key": ("tl.maximum(position - window_length + 1, 0)", "position - window_length + 1"),
+    "first index of the request dropped": ("indices + first_index + keys", "indices + keys"),
+    "scores behind the last key": (
+        'tl.where(is_key[None, :], scores * score_scale, float("-inf"))',
+        "scores * score_scale",
+    ),
+    "indices behind the last key": (
+        "indices + first_index + keys, mask=is_key, other=0)",
+        "indices + first_index + keys)",
+    ),
+    "split reaches into the next": ("is_key = keys < split_end", "is_key = keys < visible_end"),
+    "split one key shorter": ("is_key = keys < split_end", "is_key = keys < split_end - 1"),
+    "last split not cut": (
+        "tl.minimum(split_start + split_keys, visible_end)",
+        "split_start + split_keys",
+    ),
+    "half the granule": ("SPLIT_GRANULE = tl.constexpr(32)", "SPLIT_GRANULE = tl.constexpr(16)"),
+    "twice the granule": ("SPLIT_GRANULE = tl.constexpr(32)", "SPLIT_GRANULE = tl.constexpr(64)"),
+    "queries without head mask": ("mask=is_head[:, None], other=0.0\n    )", "mask=(group_rows < BLOCK_H)[:, None])"),
+    "outputs without head mask": ("dims[None, :], out, mask=is_head[:, None])", "dims[None, :], out)"),
+    "LSE without head mask": ("lse_rows, lse, mask=is_head)", "lse_rows, lse)"),
+    "padded group in the head's number": ("kv_head * GROUP + group_rows", "kv_head * BLOCK_H + group_rows"),
+    "KV head not times the group": ("kv_head * GROUP + group_rows", "kv_head + group_rows"),
+    "LSE in base two": ("(row_max + tl.log2(row_sum)) * LN_2", "row_max + tl.log2(row_sum)"),
+    "LSE half in base two": ("(row_max + tl.log2(row_sum)) * LN_2", "row_max + tl.log(row_sum)"),
+    "split without keys not zero": (
+        "tl.where(has_keys, acc / tl.where(has_keys, row_sum, 1.0)[:, None], 0.0)",
+        "acc / row_sum[:, None]",
+    ),
+    "LSE of a split without keys": ('* LN_2, float("-inf"))', "* LN_2, 0.0)"),
+    "sum not rescaled": ("row_sum * rescale + tl.sum", "row_sum + tl.sum"),
+    "output not rescaled": ("v, acc * rescale[:, None])", "v, acc)"),
+    "maximum of the last tile only": ("tl.maximum(row_max, tl.max(scores, 1))", "tl.max(scores, 1)"),
+}
+MERGE_MUTATIONS = {
+    "base two for the weights": ("sums += tl.exp(split_lse - pivot)", "sums += tl.exp2(split_lse - pivot)"),
+    "base two for the sum": ("tl.sum(tl.exp(every_lse - pivot), 0)", "tl.sum(tl.exp2(every_lse - pivot), 0)"),
+    "base two for the sink": ("tl.exp(sink - new_top), 0.0)", "tl.exp2(sink - new_top), 0.0)"),
+    "base two for the LSE": ("top + tl.log(tl.where", "top + tl.log2(tl.where"),
+    "wrong sign": ("top + tl.log(tl.where", "top - tl.log(tl.where"),
+    "nothing subtracted before the exponential": (
+        'pivot = tl.where(top > float("-inf"), top, 0.0)',
+        "pivot = tl.zeros([], tl.float32)",
+    ),
+    "last row dropped": ("mask=row < splits - first,", "mask=row < splits - first - 1,"),
+    "one row too many": ("mask=row < splits - first,", "mask=row <= splits - first,"),
+    "last weight dropped from the sum": ("mask=split < splits,", "mask=split < splits - 1,"),
+    "one weight too many in the sum": ("mask=split < splits,", "mask=split <= splits,"),
+    "first row dropped": ("tl.range(0, splits,", "tl.range(1, splits,"),
+    "last tile dropped": ("tl.range(0, splits,", "tl.range(0, splits - 16,"),
+    "splits of the first request": ("tl.load(num_kv_splits + request)", "tl.load(num_kv_splits)"),
+    "two splits taken for one": ("if splits == 1:", "if splits <= 2:"),
+    "sink added twice": ("tl.exp(sink - new_top), 0.0)", "2.0 * tl.exp(sink - new_top), 0.0)"),
+    "sink dropped": (
+        "total = total * rescale + tl.where(has_keys, tl.exp(sink - new_top), 0.0)",
+        "total = total * rescale",
+    ),
+    "sink of the first head": ("tl.load(sinks + head)", "tl.load(sinks)"),
+    "sum not rescaled by the sink": ("total = total * rescale + tl.where", "total = total + tl.where"),
+    "output not rescaled by the sink": ("    acc = acc * rescale\n", ""),
+    "row of a split without keys read": ("mask=has_keys[:, None], other=0.0)", "mask=(row < splits - first)[:, None])"),
+    "request without keys not zero": ("tl.where(has_keys, acc / tl.where(has_keys, total, 1.0), 0.0)", "acc / total"),
+    "LSE of a request without keys": ('total, 1.0)), float("-inf"))', "total, 1.0)), 0.0)"),
+    "split stride of the LSE ignored": ("lse_rows + split * partial_lse_stride_split", "lse_rows + split"),
+    "split stride of the rows' LSE ignored": ("lse_rows + row * partial_lse_stride_split", "lse_rows + row"),
+    "eight elements further": ("head * out_stride_head + dims, merged", "head * out_stride_head + dims + 8, merged"),
+}
+
+
+@functools.cache
+def shipped_passes(family):
+    """So that what a mutant is found to do is the mutation's doing."""
+    return not faults(SHIPPED, {"decode_attention": DECODE, "merge_splits": MERGE}[family])
+
+
+def faults(specs, axes):
+    """What the emulated gate says of the kernel with these axes, case by case."""
+    request = compiled(axes, specs)[1]
+    result = emulate_in_worker({name: getattr(request, name) for name in request.__dataclass_fields__})
+    return [f"{case['case']}: {case['fault']}" for case in result["cases"] if case["fault"]]
+
+
+@pytest.fixture
+def noticed(tmp_path):
+    """The faults of a kernel one line of whose template is changed, where the shipped one has none."""
+
+    def run(axes, old, new):
+        assert shipped_passes(axes["family"])
+        specs = shutil.copytree(SHIPPED, tmp_path / "specs")
+        files = TEMPLATES[axes["family"]]
+        edit(specs, next((file for file in files if old in (specs / file).read_text()), files[0]), old, new)
+        return faults(specs, axes)
+
+    return run
+
+
+@pytest.mark.parametrize(("old", "new"), MERGE_MUTATIONS.values(), ids=MERGE_MUTATIONS)
+def test_a_wrong_merge_is_noticed(noticed, old, new):
+    found = noticed(MERGE, old, new)
+    assert found
+    assert not found[0].startswith("load:")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("old", "new"), DECODE_MUTATIONS.values(), ids=DECODE_MUTATIONS)
+def test_a_wrong_decode_is_noticed(noticed, old, new):
+    found = noticed(DECODE, old, new)
+    assert found
+    assert not found[0].startswith("load:")

@@ -1,0 +1,89 @@
+"""What a fresh process does before its first launch, counted: times differ from machine to machine, counts do not."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from assay.bundle import canonical, store
+from assay.runtime import load
+
+# Everything that a first decode call imports on a CUDA device, torch or not.
+IMPORTS = "import assay.runtime, assay.runtime.calls.decode_attention, assay.runtime.drivers.cuda"
+# Classes whose making compiles code: counted where they are asked for.
+COUNT = f"""
+import collections, dataclasses, json, sys, typing
+made = {{"dataclass": [], "namedtuple": []}}
+process, namedtuple = dataclasses._process_class, collections.namedtuple
+
+def count_dataclass(cls, *arguments, **options):
+    made["dataclass"].append(cls.__qualname__)
+    return process(cls, *arguments, **options)
+
+def count_namedtuple(name, *arguments, **options):
+    made["namedtuple"].append(name)
+    return namedtuple(name, *arguments, **options)
+
+dataclasses._process_class, collections.namedtuple = count_dataclass, count_namedtuple
+import contextlib, ctypes, hashlib, inspect, json, pathlib, struct, threading, zlib
+made["dataclass"].clear(), made["namedtuple"].clear()
+before = set(sys.modules)
+{IMPORTS}
+made["modules"] = sorted(name for name in set(sys.modules) - before if name.startswith("assay."))
+print(json.dumps(made))
+"""
+
+
+@pytest.fixture(scope="module")
+def made():
+    done = subprocess.run([sys.executable, "-c", COUNT], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_no_dataclass_is_made_and_few_named_tuples(made):
+    """The first takes a millisecond each, the second a twentieth of it."""
+    assert made["dataclass"] == []
+    assert "Row" in made["namedtuple"]
+    assert len(made["namedtuple"]) <= 24
+
+
+def test_few_modules_are_imported_and_none_that_only_writes_or_tells_of_evidence(made):
+    assert "assay.bundle.reader" in made["modules"]
+    assert len(made["modules"]) <= 38
+    unused = {"atomic", "attaching", "contents", "evidence", "validate", "verify", "writer"}
+    assert not {f"assay.bundle.{name}" for name in unused} & set(made["modules"])
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """Sizes of all reads from bundles."""
+    sizes = []
+    pread = store._pread
+    monkeypatch.setattr(store, "_pread", lambda file, offset, size: sizes.append(size) or pread(file, offset, size))
+    return sizes
+
+
+def test_load_and_the_first_launch_read_one_code_object_of_many(bench, read):
+    path = bench.bundle(*(f"row{number}" for number in range(40)))
+    tensors = bench.tensors()
+    with load(path, device=bench.device()) as kernels:
+        before = len(read)
+        bench.launch(kernels, "row7", tensors)
+        first = len(read)
+        bench.launch(kernels, "row7", tensors)
+        (row,) = (row for row in kernels.rows("copy") if row.id == "row7")
+        stored = kernels._bundle.sizes()
+    assert read[before:first] == [stored["table"], stored[f"object:{row.object}"]]
+    assert len(read) == first
+
+
+def test_load_and_the_first_launch_parse_each_document_once(bench, monkeypatch):
+    parsed = []
+    decode = canonical.decode
+    monkeypatch.setattr(canonical, "decode", lambda data, where: parsed.append(where) or decode(data, where))
+    path, tensors = bench.bundle("a", "b"), bench.tensors()
+    with load(path, device=bench.device()) as kernels:
+        for id in "aab":
+            bench.launch(kernels, id, tensors)
+    assert [where.removeprefix(f"{path}: ") for where in parsed] == ["directory", "manifest", "table copy"]
