@@ -27,6 +27,7 @@ import torch
 from gpu import Shape, make_inputs
 
 import assay.runtime
+from assay.runtime.limits import MOST_SPLITS
 
 SCHEMA = "assay.benchmark.launch/1"
 SHAPE = Shape(4, 64, 32, 4, 128)
@@ -155,7 +156,7 @@ class _JitCall:
         self._kernels[1][self._grids[1]](
             *self._merge_arguments,
             HEAD_DIM=self._variants[1].problem["head_dim"],
-            MAX_SPLITS=assay.runtime.kernels.MOST_SPLITS,
+            MAX_SPLITS=MOST_SPLITS,
             num_warps=launch["num_warps"],
             num_stages=launch["num_stages"],
         )

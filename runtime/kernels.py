@@ -15,15 +15,15 @@ from assay.bundle.records import TargetRecord
 
 from .choosing import Chooser
 from .errors import ArchitectureError, BundleLoadError, NoMatchError
+from .limits import MOST_SPLITS
 
 if TYPE_CHECKING:
-    from .calls.decode_attention import BoundDecode, DecodeAttention, Inputs, Options
+    from .calls.decode_attention import BoundDecode, DecodeAttention
+    from .calls.decode_call import Inputs, Options
     from .drivers import Driver
     from .executing import Executor, Steering
 
 DEBUG_SWITCH = "ASSAY_DEBUG"
-# The most splits that a call may ask for.
-MOST_SPLITS = 128
 
 
 def load(path: str | os.PathLike[str], device: Device | str | Any = None, *, debug: bool | None = None) -> Kernels:
@@ -272,13 +272,13 @@ class Kernels(Chooser):
 
     @cached_property
     def _inputs(self) -> type[Inputs]:
-        from .calls.decode_attention import Inputs
+        from .calls.decode_call import Inputs
 
         return Inputs
 
     @cached_property
     def _options(self) -> type[Options]:
-        from .calls.decode_attention import Options
+        from .calls.decode_call import Options
 
         return Options
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..kernels import MOST_SPLITS
+from ..limits import MOST_SPLITS
 
 # A split covers a multiple of this many keys, so a finer cut leaves empty ones.
 _LEAST_KEYS = 32

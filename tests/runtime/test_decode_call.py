@@ -130,6 +130,21 @@ def test_the_paged_decode_call_of_serving_engines(kernels):
     assert_close(out, engine.attention(33, sinks)[0])
 
 
+def test_partial_buffers_may_have_more_splits_than_are_used_but_not_fewer(kernels):
+    engine = Engine(lengths=(70, 100))
+    batch, heads, head_dim = engine.q.shape
+    logits, lse = torch.full((batch, heads, 200, head_dim), 7.0), torch.full((batch, heads, 200), 7.0)
+    counts = torch.tensor([3, 1], dtype=torch.int32)
+    arguments = (engine.q, engine.k, engine.v, engine.indptr, engine.indices, engine.q_positions)
+    out = kernels.decode_paged_attention(*arguments, logits, lse, counts, 3, head_dim**-0.5, **engine.scales)
+    assert_close(out, engine.attention()[0])
+    assert (logits[:, :, 3:] == 7).all()
+    with pytest.raises(ArgumentError, match="partial_out, dimension splits: 2 elements; allowed: at least 3"):
+        kernels.decode_paged_attention(
+            *arguments, logits[:, :, :2], lse, counts, 3, head_dim**-0.5, **engine.scales
+        )  # fmt: skip
+
+
 def test_an_empty_batch_is_answered_without_a_launch(kernels):
     engine = Engine(lengths=())
     out = kernels.decode_attention(*engine.arguments, **engine.scales)

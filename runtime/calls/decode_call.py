@@ -1,0 +1,52 @@
+"""What a decode call is given: its tensors, in one order everywhere, and its options."""
+
+from typing import Any, NamedTuple
+
+from ..executing import Steering
+
+STAGE_1, MERGE = "decode_attention", "merge_splits"
+
+
+class Inputs(NamedTuple):
+    """The tensors of a call; None: not given."""
+
+    q: Any
+    k_cache: Any
+    v_cache: Any
+    k_scale: Any
+    v_scale: Any
+    indptr: Any
+    indices: Any
+    q_positions: Any
+    num_kv_splits: Any
+    sinks: Any
+    partial_out: Any
+    partial_lse: Any
+    out: Any
+    lse: Any
+    workspace: Any
+
+
+NAMES = Inputs._fields
+STAGE_1_TENSORS = (
+    "q", "k_cache", "v_cache", "k_scale", "v_scale", "indptr", "indices", "q_positions", "num_kv_splits",
+    "partial_out", "partial_lse",
+)  # fmt: skip
+MERGE_TENSORS = ("partial_out", "partial_lse", "num_kv_splits", "sinks", "out", "lse")
+REQUIRED = ("q", "k_cache", "v_cache", "indptr", "indices", "q_positions")
+INDICES, COUNTS, PARTIAL_OUT, PARTIAL_LSE, LSE, WORKSPACE = map(
+    NAMES.index, ("indices", "num_kv_splits", "partial_out", "partial_lse", "lse", "workspace")
+)
+
+
+class Options(NamedTuple):
+    """What steers a call apart from its tensors.  splits: of each request; None: chosen here, or told by a tensor."""
+
+    window: int | None
+    splits: int | None
+    steering: Steering
+
+
+def numbers(options: Options, sm_scale: float) -> tuple[float, ...]:
+    """The scalars of stage 1, in the order of its arguments."""
+    return (sm_scale,) if options.window is None else (sm_scale, options.window)

@@ -1,0 +1,187 @@
+"""From a decode call's tensors to both kernels, loaded and bound to their shapes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+from assay.bundle.faults import Fault
+
+from ..errors import ArgumentError, UnknownRowError
+from ..executing import Executor, Steering
+from ..launching import Prepared
+from ..limits import MOST_SPLITS
+from ..tensors import TensorView, view
+from . import decode_checks
+from .decode_call import (
+    COUNTS,
+    LSE,
+    MERGE,
+    MERGE_TENSORS,
+    NAMES,
+    PARTIAL_LSE,
+    PARTIAL_OUT,
+    REQUIRED,
+    STAGE_1,
+    STAGE_1_TENSORS,
+    WORKSPACE,
+    Inputs,
+    Options,
+)
+from .splits import default_splits
+from .workspace import ANY_ADDRESS, Parts
+
+
+class Plan:
+    """Both kernels for calls of one shape.  counts: address of the split counts where the caller gives none."""
+
+    __slots__ = ("counts", "merge", "parts", "pick_merge", "pick_stage_1", "stage_1")
+
+    def __init__(self, stage_1: Prepared, merge: Prepared, parts: Parts, counts: int):
+        self.stage_1 = stage_1
+        self.merge = merge
+        self.parts = parts
+        self.counts = counts
+        self.pick_stage_1 = _picker(stage_1.pointer_names)
+        self.pick_merge = _picker(merge.pointer_names)
+
+    def complete(self, addresses: list[int]) -> None:
+        """Fill in the addresses of what lies in the workspace, and of the split counts."""
+        base, parts = addresses[WORKSPACE], self.parts
+        if self.counts:
+            addresses[COUNTS] = self.counts
+        for at, offset in ((PARTIAL_OUT, parts.partial_out), (PARTIAL_LSE, parts.partial_lse), (LSE, parts.lse)):
+            if offset >= 0:
+                addresses[at] = base + offset
+
+
+class Planner:
+    """Plans for one loaded bundle."""
+
+    def __init__(self, executor: Executor):
+        self._executor = executor
+
+    def make(self, inputs: Inputs, options: Options, sm_scale: float) -> Plan | None:
+        """Check the call, choose rows and load them.  Raises ArgumentError, NoMatchError and loading errors."""
+        if missing := [name for name in REQUIRED if getattr(inputs, name) is None]:
+            raise ArgumentError([Fault(name, "None", "a tensor") for name in missing])
+        views, workspace = self.views(inputs)
+        sizes = decode_checks.check_call(views, options.window, options.splits, MOST_SPLITS)
+        if sizes.batch == 0:
+            return None
+        if options.splits is None and "num_kv_splits" in views and "partial_out" not in views:
+            raise ArgumentError([Fault("num_splits", "a tensor", "partial buffers besides, whose splits it counts")])
+        views = _first_splits(views, options.splits)
+        splits = self._splits(views, sizes, options, sm_scale)
+        parts = Parts.of((sizes.batch, sizes.q_heads, splits, sizes.head_dim), views)
+        if workspace is not None:
+            parts.check(workspace)
+        counts = 0
+        if "num_kv_splits" not in views:
+            counts = self._executor.driver.filled_i32(splits, sizes.batch)
+        base = workspace.address if workspace is not None else ANY_ADDRESS
+        views = self._with_parts(views, parts, base, sizes, counts)
+        stage_1 = self._executor.prepare(*self._stage_1(views, options, sizes, sm_scale))
+        merge = self._merge(views, options, sizes)
+        return Plan(stage_1, merge, parts, counts)
+
+    def views(self, inputs: Inputs) -> tuple[dict[str, TensorView], TensorView | None]:
+        """Every tensor given, as a view; the workspace apart.  Raises ArgumentError."""
+        given = {name: tensor for name, tensor in zip(NAMES, inputs, strict=True) if tensor is not None}
+        workspace = given.pop("workspace", None)
+        faults: list[Fault] = []
+        views: dict[str, TensorView] = {}
+        for family, names in ((STAGE_1, STAGE_1_TENSORS), (MERGE, ("sinks", "out", "lse"))):
+            try:
+                views |= self._executor.views(family, {name: given[name] for name in names if name in given})
+            except ArgumentError as error:
+                faults += error.faults
+        seen = None
+        if workspace is not None:
+            seen = view(workspace)
+            faults += self._executor.place_faults("workspace", seen)
+        if faults:
+            raise ArgumentError(faults)
+        return views, seen
+
+    def _splits(
+        self, views: Mapping[str, TensorView], sizes: decode_checks.Sizes, options: Options, sm_scale: float
+    ) -> int:
+        """As many as asked for, or as fill the device."""
+        if options.splits is not None:
+            return options.splits
+        parts = Parts.of((sizes.batch, sizes.q_heads, 1, sizes.head_dim), views)
+        probe = self._with_parts(views, parts, ANY_ADDRESS, sizes, ANY_ADDRESS)
+        driver = self._executor.driver
+        resident = driver.resident_groups(self._executor.chosen(*self._stage_1(probe, options, sizes, sm_scale)))
+        return default_splits(driver.processors * resident, sizes.batch, sizes.kv_heads, sizes.keys)
+
+    def _with_parts(
+        self, views: Mapping[str, TensorView], parts: Parts, base: int, sizes: decode_checks.Sizes, counts: int
+    ) -> dict[str, TensorView]:
+        """The call's tensors and those that the workspace and the split counts stand for."""
+        device = self._executor.driver.tensor_device
+        filled = {"num_kv_splits": TensorView(counts, "i32", (sizes.batch,), (1,), device)}
+        return {**filled, **parts.views(base, device), **views}
+
+    def _stage_1(
+        self, views: Mapping[str, TensorView], options: Options, sizes: decode_checks.Sizes, sm_scale: float
+    ) -> tuple[str, dict[str, TensorView], dict[str, Any], dict[str, Any], Steering]:
+        """What the executor takes for stage 1."""
+        scalars: dict[str, Any] = {"sm_scale": sm_scale}
+        if options.window is not None:
+            scalars["window_length"] = options.window
+        facts = {
+            "q_dtype": decode_checks.float_name(views["q"].dtype),
+            "head_dim": sizes.head_dim,
+            "gqa": sizes.q_heads // sizes.kv_heads,
+            "kv_format": decode_checks.kv_format(views),
+            "slot_dtype": views["indices"].dtype,
+            "window": options.window is not None,
+        }
+        tensors = {name: views[name] for name in STAGE_1_TENSORS if name in views}
+        return STAGE_1, tensors, scalars, facts, self._steering(options, STAGE_1)
+
+    def _merge(self, views: Mapping[str, TensorView], options: Options, sizes: decode_checks.Sizes) -> Prepared:
+        out_dtype = decode_checks.float_name(views["out"].dtype)
+        facts = {"out_dtype": out_dtype, "head_dim": sizes.head_dim, "sinks": "sinks" in views}
+        tensors = {name: views[name] for name in MERGE_TENSORS if name in views}
+        return self._executor.prepare(MERGE, tensors, {}, facts, self._steering(options, MERGE))
+
+    def _steering(self, options: Options, family: str) -> Steering:
+        """A forced row is one of either stage.  Raises UnknownRowError where it is neither's."""
+        forced = options.steering.force_row
+        if forced is None:
+            return options.steering
+        kernels = self._executor.kernels
+        owners = [name for name in (STAGE_1, MERGE) if any(row.id == forced for row in kernels.rows(name))]
+        if not owners:
+            raise UnknownRowError(f"force_row: no row {forced!r} of {STAGE_1} or {MERGE}")
+        return options.steering if family in owners else options.steering._replace(force_row=None)
+
+    def check_contents(self, inputs: Inputs, plan: Plan) -> None:
+        """What only the contents of index tensors tell; waits for the device.  Raises ArgumentError."""
+        views, _ = self.views(inputs)
+        if "num_kv_splits" not in views:
+            batch = views["q"].shape[0]
+            device = self._executor.driver.tensor_device
+            views["num_kv_splits"] = TensorView(plan.counts, "i32", (batch,), (1,), device)
+        decode_checks.check_contents(self._executor.driver, views, plan.parts.shape[2])
+
+
+def _picker(names: Sequence[str]) -> Callable[[Sequence[int]], tuple[int, ...]]:
+    return itemgetter(*(NAMES.index(name) for name in names))
+
+
+def _first_splits(views: Mapping[str, TensorView], splits: int | None) -> dict[str, TensorView]:
+    """Partial buffers of the caller's, cut to the splits in use.  Raises ArgumentError where they have fewer."""
+    cut, faults = dict(views), []
+    for name in ("partial_out", "partial_lse"):
+        whole = views.get(name)
+        if whole is None or splits is None or len(whole.shape) < 3:
+            continue
+        if whole.shape[2] < splits:
+            faults.append(Fault(f"{name}, dimension splits", f"{whole.shape[2]} elements", f"at least {splits}"))
+        cut[name] = whole._replace(shape=(*whole.shape[:2], splits, *whole.shape[3:]))
+    if faults:
+        raise ArgumentError(faults)
+    return cut
