@@ -58,14 +58,15 @@ def attest(bundle: Path, files: Sequence[Path]) -> Attested:
             raise BadRequest(damaged)
         new = _read_all(opened, files)
         kept = {name: _kept(opened, name) for name in opened.evidence_names() if name.startswith(_RUN)}
+        problems = {id: opened.variant(id).problem for id in opened.variant_ids()}
     runs = kept | {_name_of(item): item for item in new}
-    summary = {"schema": SCHEMA, "level": LEVEL, "variants": _summary(runs)}
+    summary = {"schema": SCHEMA, "level": LEVEL, "variants": _summary(runs, problems)}
     documents = {_name_of(item): _encoded({"schema": _RUN_SCHEMA, "evidence": item.document}) for item in new}
     try:
         attach_evidence(bundle, documents | {LEVEL: _encoded(summary)})
     except BundleError as error:
         raise BadRequest(error.faults) from error
-    return _attested(bundle, tuple(sorted(runs)), _failures(runs))
+    return _attested(bundle, tuple(sorted(runs)), _failures(runs, problems))
 
 
 def _read_all(bundle: Bundle, files: Iterable[Path]) -> list[DeviceEvidence]:
@@ -106,11 +107,33 @@ def _foreign(bundle: Bundle, evidence: DeviceEvidence, where: str) -> list[Fault
         elif targets[id] not in here:
             ran = " ".join(evidence.device)
             faults.append(Fault(f"{where}: variant {id}", f"is for {targets[id]}, the device was {ran}"))
+    faults += _vague(evidence, here, where)
     for id, item in evidence.variants.items():
+        if id in targets and evidence.document["variants"][id].get("family") != bundle.variant(id).family:
+            given = repr(evidence.document["variants"][id].get("family"))
+            faults.append(Fault(f"{where}: variant {id}: family", given, bundle.variant(id).family))
         if id in targets and dict(item.facts) != bundle.variant(id).problem:
             faults.append(
                 Fault(f"{where}: variant {id}: problem", f"{dict(item.facts)}", f"{bundle.variant(id).problem}")
             )
+    return faults
+
+
+def _vague(evidence: DeviceEvidence, here: set[str], where: str) -> list[Fault]:
+    """What keeps a file from saying which device ran what: no name, other targets, checks told twice or by half."""
+    document, faults = evidence.document, []
+    for field in ("name", "pci_address", "driver_version"):
+        if not str(document["device"].get(field) or "").strip():
+            faults.append(Fault(f"{where}: device: {field}", "nothing", "what the driver says"))
+    if strange := set(document["targets"]) - here:
+        faults.append(Fault(f"{where}: targets", ", ".join(sorted(map(str, strange))), ", ".join(sorted(here))))
+    for id, item in evidence.variants.items():
+        ran = [(check.case, check.how) for check in item.checks if check.verdict != NOT_RUN]
+        if len(set(ran)) < len(ran):
+            faults.append(Fault(f"{where}: variant {id}", "a case that is told twice", "each case once"))
+        if item.verdict == PASS and {how for _, how in ran} != {"direct", "graph"}:
+            given = " and ".join(sorted({how for _, how in ran})) or "nothing"
+            faults.append(Fault(f"{where}: variant {id}", f"passed on {given} alone", "direct and graph"))
     return faults
 
 
@@ -138,7 +161,18 @@ def _everything(evidence: DeviceEvidence) -> tuple[Judged, ...]:
     return (*evidence.variants.values(), *evidence.calls)
 
 
-def _summary(runs: Mapping[str, DeviceEvidence]) -> dict[str, Any]:
+def _blamed(item: Judged, problems: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """Variants that a failure counts against: those that answered, or all that may have where none is named."""
+    if item.rows:
+        return item.rows
+    facts = dict(item.facts)
+    agreeing = [
+        id for id, problem in problems.items() if all(problem[k] == v for k, v in facts.items() if k in problem)
+    ]
+    return tuple(agreeing or problems)
+
+
+def _summary(runs: Mapping[str, DeviceEvidence], problems: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Of each variant that was launched, alone or in a call that failed: the worst verdict, figures, and the runs."""
     launched: dict[str, dict[str, Judged]] = {}
     in_failed_calls: set[str] = set()
@@ -146,7 +180,8 @@ def _summary(runs: Mapping[str, DeviceEvidence]) -> dict[str, Any]:
         for id, item in evidence.variants.items():
             if item.verdict != NOT_RUN:
                 launched.setdefault(id, {})[name] = item
-        in_failed_calls.update(id for call in evidence.calls if call.verdict == FAIL for id in call.rows)
+        failed = [call for call in evidence.calls if call.verdict == FAIL]
+        in_failed_calls.update(id for call in failed for id in _blamed(call, problems))
     summary: dict[str, Any] = {}
     for id in sorted({*launched, *in_failed_calls}):
         of_id = launched.get(id, {})
@@ -156,14 +191,14 @@ def _summary(runs: Mapping[str, DeviceEvidence]) -> dict[str, Any]:
     return summary
 
 
-def _failures(runs: Mapping[str, DeviceEvidence]) -> dict[str, str]:
+def _failures(runs: Mapping[str, DeviceEvidence], problems: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     failures: dict[str, str] = {}
     for _, evidence in sorted(runs.items()):
         device = evidence.document["device"]["name"]
         for item in _everything(evidence):
             for check in item.checks:
                 if check.verdict == FAIL:
-                    for id in item.rows:
+                    for id in _blamed(item, problems):
                         failures.setdefault(id, f"{check.case} ({check.how}) on {device}: {check.fault}")
     return failures
 

@@ -41,9 +41,10 @@ def emulation_request(variant: Variant, outcome: Outcome, family: FamilyFile) ->
 
 @functools.cache
 def judged_by() -> dict[str, str]:
-    """The decoder's tables, and a hash of the sources of emulator, references and comparison."""
-    sources = hash_of_sources(("assay.emulator", "assay.reference"), ("emulation", "case_runs"))
-    return {"tinygrad": importlib.metadata.version("tinygrad"), "sources": sources}
+    """The decoder's tables, numpy, and a hash of the sources of object reader, emulator, references and comparison."""
+    packages = ("assay.objects", "assay.emulator", "assay.reference")
+    versions = {name: importlib.metadata.version(name) for name in ("tinygrad", "numpy")}
+    return {**versions, "sources": hash_of_sources(packages, ("emulation", "case_runs", "executing"))}
 
 
 def _run(request: dict[str, Any]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def interpretation_request(variant: Variant, _outcome: Outcome, family: FamilyFi
 def judged_by() -> dict[str, str]:
     """Versions of what interprets, and a hash of the sources of references, comparison and our changes to Triton's."""
     versions = {name: importlib.metadata.version(name) for name in _VERSIONS}
-    return {**versions, "sources": hash_of_sources(("assay.reference",), _JUDGES)}
+    return {**versions, "sources": hash_of_sources(("assay.reference", "assay.codegen"), _JUDGES)}
 
 
 def _run(request: dict[str, Any]) -> dict[str, Any]:

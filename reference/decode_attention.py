@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .number_formats import E4M3FN_NAN, NAN_BF16, e4m3fn_values, finite_e4m3fn_codes, from_bf16, to_bf16
-from .tensors import Case, Strided, dense, spaced
+from .tensors import LSE_LIMITS, Case, Strided, dense, spaced
 
 _POISON = np.float32(np.nan)
 # A split covers a multiple of this many keys of what its query sees.
@@ -23,7 +23,8 @@ SPLIT_GRANULE = 32
 class _Shape:
     """What a case varies.  window is used where the problem has one; layout where its alignment class allows it.
 
-    lengths, splits, behind: of each request; behind: keys after the query's own, none where it is empty.
+    lengths, splits, behind: of each request.  behind: keys after the query's own; below zero where it stands behind the
+    last key, as padding rows of a batch may.
     """
 
     name: str
@@ -45,10 +46,11 @@ _CHOSEN = (
     _Shape("two thousand keys in sixty-four splits", (2048,), (64,), 64, 257),
     _Shape("most of sixty-four splits are empty", (513,), (64,), 64, 1, layout="padded"),
     _Shape("a window as long as the request", (1, 33, 161), (64, 64, 1), 64, 161, layout="offset"),
-    _Shape("large scores", (2048, 513, 17), (8, 8, 8), 8, 2049, layout="offset", sm_scale=64.0),
+    # One split of many tiles, and a single key whose score is far below zero.
+    _Shape("large scores", (2048, 513, 17, 1), (8, 1, 8, 1), 8, 2049, layout="offset", sm_scale=64.0),
     _Shape("a window of one key", (2048, 0, 1, 17), (8, 8, 1, 8), 8, 1, layout="padded"),
     _Shape("an odd window that empties the first splits", (513, 17, 32), (8, 8, 8), 8, 13, layout="offset"),
-    _Shape("empty and one-key requests", (31, 0, 1, 17, 513), (1, 8, 8, 1, 8), 8, 1),
+    _Shape("empty and one-key requests", (31, 0, 1, 17, 513), (1, 8, 8, 1, 8), 8, 1, behind=(0, -4, -2, 0, 0)),
     _Shape(
         "scales over ten orders of magnitude, a query before the last key",
         (33, 0, 1, 31, 90),
@@ -59,7 +61,7 @@ _CHOSEN = (
         scales=(1e-13, 5e-3),
         behind=(0, 0, 0, 0, 21),
     ),
-    _Shape("tile edges, two KV heads", (33, 32, 127, 65, 0, 1), (2, 1, 1, 2, 1, 1), 2, 1, kv_heads=2, layout="offset"),
+    _Shape("tile edges, four KV heads", (33, 32, 127, 65, 0, 1), (2, 1, 1, 2, 1, 1), 2, 1, kv_heads=4, layout="offset"),
 )
 # Every finite code, in both orientations; for problems whose cache holds codes.
 _CODES = _Shape("every code", (61,) * 16, (1,) * 16, 1, 61, codes=True)
@@ -108,7 +110,8 @@ def _make(axes: Mapping[str, Any], shape: _Shape, number: int) -> Case:
     rng = np.random.default_rng([number, axes["head_dim"], axes["gqa"]])
     keys = sum(shape.lengths)
     slots = keys + 5
-    indices = rng.permutation(slots)[:keys].astype(np.int32)
+    # The first slot and the last are nobody's: what a masked lane reads must not be fine by chance.
+    indices = 1 + rng.permutation(slots - 2)[:keys].astype(np.int32)
     fill = _code_contents if shape.codes else _random_contents
     contents = fill(rng, axes, shape, indices, slots)
     tensors = {
@@ -122,7 +125,7 @@ def _make(axes: Mapping[str, Any], shape: _Shape, number: int) -> Case:
         scalars["window_length"] = shape.window
     dims = {"batch": len(shape.lengths), "kv_heads": shape.kv_heads, "splits": shape.grid_splits}
     # Weights and scales are powers of two there: the values come out as they are, the scores but for their logarithm.
-    limits = {"partial_out": (0.0, 0.0), "partial_lse": (0.0, 1e-6)} if shape.codes else {}
+    limits = {"partial_out": (0.0, 0.0), "partial_lse": (0.0, 1e-6)} if shape.codes else {"partial_lse": LSE_LIMITS}
     facts = {"quantised": _quantised(axes)}
     return Case(shape.name, tensors, scalars, dims, ("partial_out", "partial_lse"), facts, limits)
 
@@ -245,7 +248,7 @@ def expected(case: Case) -> dict[str, NDArray[np.float64]]:
     for request in range(batch):
         slots = indices[indptr[request] : indptr[request + 1]]
         position = int(case.tensors["q_positions"].view[request])
-        window = case.scalars.get("window_length", len(slots) + 1)
+        window = case.scalars.get("window_length", position + 1)
         visible = slots[max(0, position - int(window) + 1) : position + 1]
         splits = int(case.tensors["num_kv_splits"].view[request])
         size = math.ceil(math.ceil(len(visible) / splits) / SPLIT_GRANULE) * SPLIT_GRANULE

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .number_formats import NAN_BF16
-from .tensors import Case, dense, spaced
+from .tensors import LSE_LIMITS, Case, dense, spaced
 
 _POISON = np.float32(np.nan)
 
@@ -112,7 +112,8 @@ def _case(
     }
     if axes["sinks"]:
         tensors["sinks"] = dense(sinks)
-    return Case(name, tensors, {}, {"batch": batch, "q_heads": heads}, ("out", "lse"), {"sinks": axes["sinks"]})
+    dims, facts = {"batch": batch, "q_heads": heads}, {"sinks": axes["sinks"]}
+    return Case(name, tensors, {}, dims, ("out", "lse"), facts, {"lse": LSE_LIMITS})
 
 
 def expected(case: Case) -> dict[str, NDArray[np.float64]]:

@@ -13,6 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+# (absolute, relative) of a log-sum-exp.  It is a logarithm: what a family allows of an output, relative to it, would be
+# any weight at all.
+LSE_LIMITS = (0.002, 1e-4)
+
 
 @dataclass(frozen=True, eq=False)
 class Strided:

@@ -34,7 +34,7 @@ typedef struct {
     int (*current_stream)(int32_t device_type, int32_t device_id, void **out);
 } ExchangeTable;
 
-enum { DLPACK_MAJOR = 1, MOST_DIMENSIONS = 8, MOST_TENSORS = 32, MOST_BLOCK_BYTES = 4096 };
+enum { DLPACK_MAJOR = 1, DLPACK_FLOAT = 2, MOST_DIMENSIONS = 8, MOST_TENSORS = 32, MOST_BLOCK_BYTES = 4096, MOST_SLOTS = 256 };
 /* As contract.py has it. */
 enum { LARGEST_ALIGNMENT = 16 };
 enum { NOT_CURRENT = -1, BAD_NUMBER = -2 };
@@ -77,7 +77,7 @@ static int64_t bit_length(int64_t value)
     return length;
 }
 
-/* Appends what decides a call's preparation: type, device, shape, strides, address modulo 16. */
+/* Appends what decides a call's preparation: type, device, shape, strides, address modulo 16, and whether there is one. */
 static int64_t *describe(int64_t *at, const Tensor *tensor, int loose)
 {
     uint64_t address = (uint64_t)(uintptr_t)tensor->data + tensor->byte_offset;
@@ -86,16 +86,33 @@ static int64_t *describe(int64_t *at, const Tensor *tensor, int loose)
     *at++ = (int64_t)tensor->device_type << 32 | (uint32_t)tensor->device_id;
     for (int axis = 0; axis < tensor->ndim; axis++) {
         int64_t size = tensor->shape[axis];
-        *at++ = loose == 0 ? size : loose == 1 ? 0 : bit_length(size);
+        /* One element or none has no stride that matters, so those lengths count always. */
+        *at++ = loose == 0 || size <= 1 ? size : loose == 1 ? 2 : bit_length(size);
         *at++ = tensor->strides ? tensor->strides[axis] : INT64_MIN;
     }
-    *at++ = (int64_t)(address & (LARGEST_ALIGNMENT - 1));
+    *at++ = address ? (int64_t)(address & (LARGEST_ALIGNMENT - 1)) : -1;
     return at;
+}
+
+/* Whether memory holds the negative of what the tensor says: a view of a conjugate's imaginary part.  DLPack does not
+   tell, and no other element type can be one. */
+static int is_negated(PyObject *object, const Tensor *tensor)
+{
+    if (tensor->code != DLPACK_FLOAT)
+        return 0;
+    PyObject *answer = PyObject_CallMethod(object, "is_neg", NULL);
+    if (!answer) {
+        PyErr_Clear();
+        return 0;
+    }
+    int negated = PyObject_IsTrue(answer);
+    Py_DECREF(answer);
+    return negated;
 }
 
 /* read(tensors, loose_index, loose) -> (key, addresses) | None
    key: bytes that are equal for calls that are prepared alike.  addresses: 8 bytes a tensor, 0 for None.
-   The lengths of tensor `loose_index` count as they are (0), not at all (1), or by their number of bits (2).
+   The lengths of tensor `loose_index` count as they are (0), as none, one or more (1), or by their number of bits (2).
    None: some tensor cannot be read this way. */
 static PyObject *fast_read(PyObject *module, PyObject *arguments)
 {
@@ -124,7 +141,7 @@ static PyObject *fast_read(PyObject *module, PyObject *arguments)
             PyErr_Clear();
             Py_RETURN_NONE;
         }
-        if (tensor.ndim > MOST_DIMENSIONS)
+        if (tensor.ndim > MOST_DIMENSIONS || is_negated(object, &tensor))
             Py_RETURN_NONE;
         at = describe(at, &tensor, index == loose_index ? loose : 0);
         addresses[index] = (uint64_t)(uintptr_t)tensor.data + tensor.byte_offset;
@@ -176,6 +193,8 @@ static int is_current(const Recipe *recipe)
 /* One number into the block; 0 if it cannot be held. */
 static int put_number(char *at, int64_t kind, PyObject *number)
 {
+    if (PyBool_Check(number) || !(PyLong_Check(number) || (kind == F32 && PyFloat_Check(number))))
+        return 0;
     if (kind == F32) {
         double value = PyFloat_AsDouble(number);
         float narrow = (float)value;
@@ -219,9 +238,13 @@ static PyObject *fast_launch(PyObject *module, PyObject *arguments)
     }
     memcpy(&recipe, recipe_bytes, sizeof recipe);
     const char *at = recipe_bytes + sizeof recipe;
+    if (recipe.pointers < 0 || recipe.pointers > MOST_SLOTS || recipe.scalars < 0 || recipe.scalars > MOST_SLOTS ||
+        recipe.block_bytes < 0 || recipe.block_bytes > MOST_BLOCK_BYTES) {
+        PyErr_SetString(PyExc_ValueError, "a recipe with impossible sizes");
+        return NULL;
+    }
     int64_t wanted = (int64_t)sizeof recipe + 24 * recipe.pointers + 16 * recipe.scalars + recipe.block_bytes;
-    if (recipe.pointers < 0 || recipe.scalars < 0 || recipe.block_bytes < 0 || recipe.block_bytes > MOST_BLOCK_BYTES ||
-        wanted != recipe_size || PyTuple_Size(scalars) != recipe.scalars) {
+    if (wanted != recipe_size || PyTuple_Size(scalars) != recipe.scalars) {
         PyErr_SetString(PyExc_ValueError, "a recipe that contradicts itself, or another number of scalars");
         return NULL;
     }
@@ -231,7 +254,7 @@ static PyObject *fast_launch(PyObject *module, PyObject *arguments)
         int64_t slot[3];
         uint64_t address = 0;
         memcpy(slot, at, sizeof slot);
-        if (slot[0] < 0 || slot[0] + 8 > recipe.block_bytes || slot[1] >= address_size / 8) {
+        if (slot[0] < 0 || slot[0] > recipe.block_bytes - 8 || slot[1] >= address_size / 8) {
             PyErr_SetString(PyExc_ValueError, "a pointer outside the block or the addresses");
             return NULL;
         }
@@ -243,7 +266,7 @@ static PyObject *fast_launch(PyObject *module, PyObject *arguments)
     for (int64_t index = 0; index < recipe.scalars; index++, at += 16) {
         int64_t slot[2];
         memcpy(slot, at, sizeof slot);
-        if (slot[0] < 0 || slot[0] + (slot[1] == I64 ? 8 : 4) > recipe.block_bytes) {
+        if (slot[0] < 0 || slot[0] > recipe.block_bytes - (slot[1] == I64 ? 8 : 4)) {
             PyErr_SetString(PyExc_ValueError, "a number outside the block");
             return NULL;
         }

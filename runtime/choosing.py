@@ -48,6 +48,8 @@ class Chooser:
         self._rows: dict[str, OrderedRows] = {}
         self._fields: dict[str, frozenset[str]] = {}
         self._verified: set[str] = set()
+        # Rows that are never taken, whoever asks.
+        self.switched_off: tuple[str, ...] = ()
 
     @property
     def identity(self) -> str:
@@ -67,6 +69,13 @@ class Chooser:
         """The family's rows for this architecture, in the order in which they are tried."""
         with _translated():
             return self._family(family)
+
+    def rows_if_any(self, family: str) -> OrderedRows:
+        """The same; none where the bundle has the family for other devices only."""
+        try:
+            return self.rows(family)
+        except UnknownFamilyError:
+            return OrderedRows()
 
     def contract(self, family: str) -> dict[str, Any]:
         """What the family's calls must bring, as the bundle's manifest states it."""
@@ -94,7 +103,7 @@ class Chooser:
             rows = self._family(family)
             self._check_fields(family, request)
             self._check_forbidden(forbid_rows)
-            return select(rows, request, force=force_row, forbid=forbid_rows)
+            return select(rows, request, force=force_row, forbid=self._forbidden(forbid_rows))
 
     def explain(
         self, family: str, /, *, force_row: str | None = None, forbid_rows: Collection[str] = (), **request: Any
@@ -104,7 +113,7 @@ class Chooser:
             rows = self._family(family)
             self._check_fields(family, request)
             self._check_forbidden(forbid_rows)
-            return explain(rows, request, force=force_row, forbid=forbid_rows)
+            return explain(rows, request, force=force_row, forbid=self._forbidden(forbid_rows))
 
     def require(
         self, family: str, /, *, force_row: str | None = None, forbid_rows: Collection[str] = (), **request: Any
@@ -178,6 +187,12 @@ class Chooser:
             for name, hint in sorted(unknown.items())
         ]
         raise UnknownFieldError("\n".join(said), tuple(sorted(unknown)), fields)
+
+    def _forbidden(self, forbid_rows: Collection[str]) -> Collection[str]:
+        if not self.switched_off:
+            return forbid_rows
+        given = (forbid_rows,) if isinstance(forbid_rows, str) else forbid_rows
+        return (*given, *self.switched_off)
 
     def _check_forbidden(self, forbid_rows: Collection[str]) -> None:
         """A misspelt kill switch that silently does nothing would leave the bad kernel running."""

@@ -102,6 +102,22 @@ class Contract:
                 faults.append(Fault(name, f"elements of {view.dtype}", " or ".join(allowed), _type_hint(view, wanted)))
         return faults
 
+    def own_type_faults(self, views: Mapping[str, TensorView]) -> list[Fault]:
+        """Element types of outputs and of integers that no row has.
+
+        Those are the caller's own doing; a cache or a query of another type may be what a fallback is for.
+        """
+        faults = []
+        for name, view in views.items():
+            pointer = self.pointers[name]
+            known = [pointer.dtype] if pointer.dtype_by is None else list(pointer.dtype_by[1].values())
+            allowed = [same for dtype in known if dtype for same in _SAME_BITS.get(dtype, (dtype,))]
+            if (pointer.written or known[0] in _INTEGERS) and view.dtype not in allowed:
+                faults.append(
+                    Fault(name, f"elements of {view.dtype}", " or ".join(allowed), _type_hint(view, known[0] or ""))
+                )
+        return faults
+
     def fixed_alignment_faults(self, views: Mapping[str, TensorView]) -> list[Fault]:
         """What every row of the family takes for granted of addresses and strides."""
         faults = []
@@ -135,7 +151,11 @@ class Contract:
 
     def scalar_faults(self, scalars: Mapping[str, Any]) -> list[Fault]:
         """Numbers of the wrong kind or out of range."""
-        return [fault for name, value in scalars.items() if (fault := _scalar_fault(name, self.scalars[name], value))]
+        unknown = [
+            Fault(name, "not an argument", ", ".join(self.scalars)) for name in scalars if name not in self.scalars
+        ]
+        known = {name: value for name, value in scalars.items() if name in self.scalars}
+        return unknown + [fault for name, v in known.items() if (fault := _scalar_fault(name, self.scalars[name], v))]
 
     def facts(self, views: Mapping[str, TensorView]) -> dict[str, int]:
         """What dispatch asks of any call: the alignment that each alignment axis speaks of, and extents in bytes."""
@@ -212,8 +232,9 @@ def _scalar_fault(name: str, dtype: str, value: Any) -> Fault | None:
     if dtype == "f32":
         if isinstance(value, bool) or not isinstance(value, int | float):
             return Fault(name, f"{value!r}", "a number")
-        finite = math.isfinite(value) and abs(value) <= _LARGEST_F32
-        return None if finite else Fault(name, f"{value!r}", "a finite number that FP32 can hold")
+        # Comparisons take integers of any size, and are false for NaN.
+        finite = -_LARGEST_F32 <= value <= _LARGEST_F32
+        return None if finite else Fault(name, "a number out of range", "a finite number that FP32 can hold")
     low, high = _INTEGERS[dtype]
     if isinstance(value, bool) or not isinstance(value, int):
         return Fault(name, f"{value!r}", "an integer")
@@ -225,6 +246,8 @@ def _type_hint(view: TensorView, wanted: str) -> str:
         return "the cache holds OCP E4M3FN codes: pass uint8, or float8_e4m3fn through .view()"
     if wanted == "i32" and view.dtype == "i64":
         return "convert it with .to(torch.int32)"
+    if wanted == "i64" and view.dtype == "i32":
+        return "convert it with .to(torch.int64)"
     return ""
 
 

@@ -1,6 +1,5 @@
 """From a call's tensors to a launch: checks, dispatch, lazy loading.  The same for every family."""
 
-import os
 import threading
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
@@ -13,9 +12,8 @@ from .contract import Contract
 from .drivers.driver import Driver, Function, Wanted
 from .errors import ArgumentError, NotLoadedError
 from .launching import Layout, Prepared, grid_of, stride_faults
+from .switches import warn
 from .tensors import NotATensor, TensorView, view
-
-FORBID_SWITCH = "ASSAY_FORBID_ROWS"
 
 
 class Steering(NamedTuple):
@@ -39,7 +37,6 @@ class Executor:
         self._functions: dict[str, Function] = {}
         self._used: dict[str, list[int]] = {}
         self._lock = threading.Lock()
-        self._switched_off = _switched_off(kernels)
         self._told: set[Steering] = set()
 
     @property
@@ -129,23 +126,32 @@ class Executor:
         sizes: dict[str, int],
     ) -> Row:
         """The row for a call that keeps its contract.  Fills `sizes` in: the dimensions that the tensors tell."""
+        self.driver.check_usable()
         contract = self.contract(family)
         faults = contract.shape_faults(views, sizes) + contract.element_faults(views) + contract.null_faults(views)
         faults += contract.fixed_alignment_faults(views) + contract.scalar_faults(scalars)
+        faults += contract.own_type_faults(views)
         if faults:
             raise ArgumentError(faults)
         known = self.kernels.fields(family)
-        request = {**contract.facts(views), **{name: sizes[name] for name in sizes if name in known}, **facts}
+        told = {**sizes, **contract.facts(views)}
+        if faults := [
+            Fault(name, repr(facts[name]), f"{told[name]}, as the tensors have it")
+            for name in facts.keys() & told.keys()
+            if facts[name] != told[name]
+        ]:
+            raise ArgumentError(faults)
+        request = {**told, **facts}
         row = self._select(family, {name: value for name, value in request.items() if name in known}, steering)
         self._check_row(contract, row, views, scalars, request)
         return row
 
     def _select(self, family: str, request: Mapping[str, Any], steering: Steering) -> Row:
-        forbidden = (*steering.forbid_rows, *self._switched_off)
         if (steering.force_row or steering.forbid_rows) and steering not in self._told:
             self._told.add(steering)
             forbidden_now = ", ".join(steering.forbid_rows) or "none"
-            _warn(f"{family}: forced row {steering.force_row or 'none'}, forbidden rows {forbidden_now}")
+            warn(f"{family}: forced row {steering.force_row or 'none'}, forbidden rows {forbidden_now}")
+        forbidden = steering.forbid_rows
         return self.kernels.select(family, force_row=steering.force_row, forbid_rows=forbidden, **request).row
 
     def _check_row(
@@ -189,6 +195,7 @@ class Executor:
 
         Returns how many there are.  Needed before a CUDA or HIP graph is captured: capture must not meet a load.
         """
+        self.driver.check_usable()
         rows = [row for name in families or self.kernels.families() for row in self.kernels.rows(name)]
         for row in rows:
             self.function(row)
@@ -207,36 +214,3 @@ class Executor:
                 self._driver.unload(function)
             self._functions.clear()
             self._driver.close()
-
-
-def _switched_off(kernels: Chooser) -> tuple[str, ...]:
-    """Rows that the environment forbids: ids, or axis=value for every row built with it (reader=packed)."""
-    given = [item.strip() for item in os.environ.get(FORBID_SWITCH, "").split(",") if item.strip()]
-    if not given:
-        return ()
-    rows = [row for family in kernels.families() for row in kernels.rows(family)]
-    found: list[str] = []
-    for item in given:
-        matching = [row.id for row in rows if _matches(kernels, row, item)]
-        if not matching:
-            raise ArgumentError(
-                [Fault(FORBID_SWITCH, f"{item} matches no row of this bundle", "row ids, or axis=value")]
-            )
-        _warn(f"{FORBID_SWITCH}={item} forbids {len(matching)} rows: {', '.join(matching[:8])}")
-        found += matching
-    return tuple(found)
-
-
-def _matches(kernels: Chooser, row: Row, item: str) -> bool:
-    axis, equals, value = item.partition("=")
-    if not equals:
-        return row.id == item
-    built = kernels.variant(row.id).problem.get(axis)
-    spelled = str(built).lower() if isinstance(built, bool) else str(built)
-    return built is not None and spelled == value
-
-
-def _warn(message: str) -> None:
-    import logging  # Rarely needed, and a third of what importing this package would cost.
-
-    logging.getLogger("assay.runtime").warning("%s", message)

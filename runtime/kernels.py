@@ -14,8 +14,9 @@ from assay.bundle.reader import Bundle
 from assay.bundle.records import TargetRecord
 
 from .choosing import Chooser
-from .errors import ArchitectureError, BundleLoadError, NoMatchError
+from .errors import ArchitectureError, ArgumentError, BundleLoadError, NoMatchError
 from .limits import MOST_SPLITS
+from .switches import switched_off
 
 if TYPE_CHECKING:
     from .calls.decode_attention import BoundDecode, DecodeAttention
@@ -45,7 +46,9 @@ def load(path: str | os.PathLike[str], device: Device | str | Any = None, *, deb
     driver = None
     try:
         driver = None if device is None or isinstance(device, tuple) else _driver(device, bundle)
-        return Kernels(bundle, _targets(bundle, device if driver is None else driver.device), driver, debug=debug)
+        kernels = Kernels(bundle, _targets(bundle, device if driver is None else driver.device), driver, debug=debug)
+        kernels.switched_off = switched_off(kernels)
+        return kernels
     except BaseException as error:
         bundle.close()
         if driver is not None:
@@ -206,12 +209,13 @@ class Kernels(Chooser):
     ) -> str:
         """One kernel of any family on exactly the tensors of its contract; returns the row's id.
 
-        facts: the values of the family's axes that tensors do not tell (head_dim=128, window=False). What is written
-        must be given: nothing is allocated.
+        facts: the values of the family's axes that tensors do not tell (window=False, gqa=8). They must be true of the
+        call; one that the tensors contradict is refused. What is written must be given: nothing is allocated.
         """
         from .calls.frameworks import stream_handle
 
         executor = self._executor
+        self._check_fields(family, facts or {})
         views = executor.views(family, tensors)
         prepared = executor.prepare(family, views, scalars or {}, facts or {}, self._steer(force_row, forbid_rows))
         handle = stream_handle(stream, next(iter(tensors.values()), None))
@@ -225,6 +229,14 @@ class Kernels(Chooser):
         """Bytes that `decode_attention` needs as a workspace; for any number of splits where none is named."""
         from .calls.workspace import workspace_bytes
 
+        sizes = {"batch": (batch, 0, None), "q_heads": (q_heads, 1, None), "head_dim": (head_dim, 1, None)}
+        faults = [
+            Fault(name, repr(value), f"an integer of at least {least}" + (f", at most {most}" if most else ""))
+            for name, (value, least, most) in {**sizes, "num_splits": (num_splits, 1, MOST_SPLITS)}.items()
+            if type(value) is not int or value < least or (most is not None and value > most)
+        ]
+        if faults:
+            raise ArgumentError(faults)
         return workspace_bytes(batch=batch, q_heads=q_heads, head_dim=head_dim, splits=num_splits)
 
     def preload(self, families: Collection[str] = (), *, num_splits: int | None = None, max_batch: int = 0) -> int:

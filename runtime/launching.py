@@ -63,7 +63,8 @@ class Prepared:
 
     def count(self) -> None:
         """One more launch of this row."""
-        self._used[0] += 1
+        with self._lock:
+            self._used[0] += 1
 
     def recipe(self, native: NativeLaunch, sources: Sequence[Address]) -> bytes:
         """What `_fast.launch` takes; sources: of each pointer, in the order of pointer_names."""
@@ -88,12 +89,12 @@ class Prepared:
         values = (*addresses, *scalars, *self._tail)
         block = self._driver.argument_block(self._block_bytes)
         self._pack(block.data, 0, *(values if self._in_order is None else self._in_order(values)))
-        launch, function, grid, pointers, used = self._launch, self.function, self.grid, self._pointers, self._used
+        launch, function, grid, pointers, count = self._launch, self.function, self.grid, self._pointers, self.count
         driver = self._driver
 
         def start(stream: int) -> None:
             launch(function, grid, block, stream, pointers)
-            used[0] += 1
+            count()
 
         native = driver.native_launch(function)
         if fast.module is None or native is None:
@@ -109,7 +110,7 @@ class Prepared:
             if start_fast(recipe, b"", (), stream):
                 start(stream)
             else:
-                used[0] += 1
+                count()
 
         return start_in_c
 

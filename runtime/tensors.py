@@ -69,7 +69,20 @@ def gpu_backend(torch: Any) -> str:
 
 
 def view(tensor: Any) -> TensorView:
-    """The tensor as a view.  Raises NotATensor."""
+    """The tensor as a view.  Raises NotATensor, also for what a tensor's own description trips over."""
+    try:
+        seen = _described(tensor)
+    except NotATensor:
+        raise
+    except (ArithmeticError, AttributeError, BufferError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise NotATensor(f"a {type(tensor).__qualname__} that cannot be described: {said}") from error
+    if len(seen.shape) != len(seen.strides) or any(size < 0 for size in seen.shape):
+        raise NotATensor(f"an array of shape {list(seen.shape)} with strides {list(seen.strides)}")
+    return seen
+
+
+def _described(tensor: Any) -> TensorView:
     if is_torch(tensor):
         return _of_torch(tensor)
     numpy = sys.modules.get("numpy")
@@ -87,6 +100,8 @@ def _of_torch(tensor: Any) -> TensorView:
     backend = gpu_backend(torch_module()) if kind == "cuda" else kind
     if tensor.layout is not torch_module().strided:
         raise NotATensor(f"a torch tensor of layout {tensor.layout}")
+    if tensor.is_neg() or tensor.is_conj():
+        raise NotATensor("a torch tensor whose memory holds the negative or conjugate; pass .resolve_neg()")
     name = str(tensor.dtype).removeprefix("torch.")
     index = max(tensor.get_device(), 0)
     return TensorView(
@@ -98,11 +113,15 @@ def _of_numpy(array: Any) -> TensorView:
     strides = _in_elements(array.strides, array.itemsize)
     if not array.dtype.isnative:
         raise NotATensor(f"a numpy array of dtype {array.dtype}, which is not in this machine's byte order")
+    if hasattr(array, "mask"):
+        raise NotATensor("an array with a mask")
     address, read_only = array.__array_interface__["data"]
     return TensorView(address, _dtype(array.dtype.name), array.shape, strides, ("cpu", 0), read_only)
 
 
 def _of_cuda_interface(interface: dict[str, Any], tensor: Any) -> TensorView:
+    if interface.get("mask") is not None:
+        raise NotATensor("an array with a mask")
     typestr = interface["typestr"]
     size = int(typestr[2:])
     kind = _TYPESTR_KINDS.get(typestr[1])

@@ -8,6 +8,7 @@ Imports torch; nothing else of the runtime does.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
 
@@ -17,6 +18,7 @@ from .errors import AssayRuntimeError
 from .kernels import Kernels
 
 _registered: weakref.WeakValueDictionary[int, Kernels] = weakref.WeakValueDictionary()
+_numbers = itertools.count(1)
 _lock = threading.Lock()
 
 
@@ -33,7 +35,8 @@ def register(kernels: Kernels) -> int:
         for handle, known in _registered.items():
             if known is kernels:
                 return handle
-        handle = max(_registered, default=0) + 1
+        # Never given again: a compiled graph may still hold the number of kernels that are gone.
+        handle = next(_numbers)
         _registered[handle] = kernels
         return handle
 

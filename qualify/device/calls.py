@@ -11,7 +11,7 @@ from assay.bundle import Fault
 from assay.reference import Case, attention
 from assay.reference.attention import CallShape
 from assay.runtime import Kernels
-from assay.runtime.calls.decode_attention import MERGE, STAGE_1
+from assay.runtime.calls.decode_call import MERGE, STAGE_1
 from assay.runtime.contract import Contract
 
 from .errors import BadRequest
@@ -44,7 +44,8 @@ def case_calls(kernels: Kernels, family: str, problem: Mapping[str, Any], force_
     contract = Contract(family, kernels.contract(family))
     # Alignments are seen on the tensors; what was promised for the row must not stand in for them.
     measured = {pointer.alignment_axis for pointer in contract.pointers.values()}
-    facts = {name: value for name, value in problem.items() if name not in measured}
+    known = set(kernels.fields(family)) - measured
+    facts = {name: value for name, value in problem.items() if name in known}
 
     def made(case: Case) -> Call:
         def start(views: Mapping[str, Any]) -> tuple[str, ...]:

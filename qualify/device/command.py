@@ -16,7 +16,7 @@ from typing import Any
 from assay.bundle import Bundle, BundleError, Fault
 from assay.bundle.atomic import replace_file
 from assay.runtime.drivers import DriverError
-from assay.runtime.executing import FORBID_SWITCH
+from assay.runtime.switches import FORBID_SWITCH
 
 from . import printing, provenance
 from .checking import FAIL, NOT_RUN, PASS

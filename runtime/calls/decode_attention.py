@@ -3,7 +3,6 @@
 out = softmax(sm_scale * q @ K^T) @ V        for each request over the keys that its query sees
 """
 
-import math
 import threading
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -18,7 +17,7 @@ from . import decode_checks
 from .decode_call import INDICES, NAMES, WORKSPACE, Inputs, Options, numbers
 from .decode_fast import FastPlan
 from .decode_planning import Plan, Planner
-from .frameworks import empty, keep_until_used, stream_handle
+from .frameworks import empty, stream_handle, used_on
 from .signature import signature
 
 # Shapes come and go with the batch; when this many are known the oldest half is forgotten.
@@ -42,20 +41,24 @@ class DecodeAttention:
 
     def run(self, inputs: Inputs, options: Options, sm_scale: float, stream: Any) -> Any:
         """Launch both stages; returns `out`.  Raises before anything is launched."""
+        if options.splits is not None and type(options.splits) is not int:
+            # 2.0 and True would be found under the key of 2 and 1.
+            raise ArgumentError([Fault("num_splits", repr(options.splits), "an integer")])
+        # None where the framework's own current stream is meant.
+        handle = None if stream is None else stream_handle(stream, inputs.q)
         if inputs.out is None and inputs.q is not None:
-            inputs = inputs._replace(out=_new_out(inputs.q))
+            inputs = inputs._replace(out=_new_out(inputs.q, handle))
+            if handle is not None:
+                used_on(inputs.out, None)
         key = None
         if self._read is not None and (read := self._read(inputs, INDICES, 2 if options.splits is None else 1)):
             key = (read[0], options.window is None, options.splits, options.steering)
             self._guard()
-            if (found := self._fast_plans.get(key)) and found.run(inputs, options, sm_scale, stream, read[1]):
+            if (found := self._fast_plans.get(key)) and found.run(inputs, options, sm_scale, handle, read[1]):
                 return inputs.out
-        given_workspace = inputs.workspace
-        inputs, plan, addresses = self._ready(inputs, options, sm_scale)
+        inputs, plan, addresses = self._ready(inputs, options, sm_scale, handle)
         if plan is not None:
-            handle = stream_handle(stream, inputs.q)
-            if given_workspace is None and inputs.workspace is not None:
-                keep_until_used(inputs.workspace, stream, handle)
+            handle = stream_handle(None, inputs.q) if handle is None else handle
             plan.stage_1.launch(plan.pick_stage_1(addresses), numbers(options, sm_scale), handle)
             plan.merge.launch(plan.pick_merge(addresses), (), handle)
             if key is not None and key not in self._fast_plans:
@@ -64,16 +67,19 @@ class DecodeAttention:
 
     def bind(self, inputs: Inputs, options: Options, sm_scale: float) -> "BoundDecode":
         """The call with all checks done, to be launched again and again on the same memory."""
-        inputs, plan, addresses = self._ready(inputs, options, sm_scale)
+        if inputs.out is None and inputs.q is not None:
+            inputs = inputs._replace(out=_new_out(inputs.q, None))
+        inputs, plan, addresses = self._ready(inputs, options, sm_scale, None)
         if plan is None:
             return BoundDecode(inputs, ())
         stage_1 = plan.stage_1.bind(plan.pick_stage_1(addresses), numbers(options, sm_scale))
         return BoundDecode(inputs, (stage_1, plan.merge.bind(plan.pick_merge(addresses), ())))
 
-    def _ready(self, inputs: Inputs, options: Options, sm_scale: float) -> tuple[Inputs, Plan | None, list[int]]:
+    def _ready(
+        self, inputs: Inputs, options: Options, sm_scale: float, stream: int | None
+    ) -> tuple[Inputs, Plan | None, list[int]]:
         """Tensors with those made here, plan, and addresses.  No plan: there is no request to answer."""
-        if inputs.out is None and inputs.q is not None:
-            inputs = inputs._replace(out=_new_out(inputs.q))
+        self._guard()
         key, addresses = self._key(inputs, options)
         plan = self._plans.get(key, _NOT_MADE)
         if plan is _NOT_MADE:
@@ -83,7 +89,7 @@ class DecodeAttention:
         if plan is None:
             return inputs, None, addresses
         if plan.parts.size and inputs.workspace is None:
-            inputs = inputs._replace(workspace=empty(inputs.q, (plan.parts.size,), "uint8", "workspace"))
+            inputs = inputs._replace(workspace=empty(inputs.q, (plan.parts.size,), "uint8", "workspace", stream))
             addresses[WORKSPACE] = signature(inputs.workspace)[1]
         plan.complete(addresses)
         if self._executor.debug:
@@ -142,19 +148,22 @@ class BoundDecode:
         return self._inputs.workspace
 
     def launch(self, stream: Any = None) -> Any:
-        """Start both stages; returns `out`.  stream: as the call takes it; a driver's handle costs nothing to read."""
-        handle = stream if type(stream) is int else stream_handle(stream, self._inputs.q)
+        """Start both stages; returns `out`.  stream: as the call takes it."""
+        handle = stream_handle(stream, self._inputs.q)
+        if stream is not None:
+            used_on(self._inputs.out, handle)
+            used_on(self._inputs.workspace, handle)
         for start in self.starts:
             start(handle)
         return self._inputs.out
 
 
-def _new_out(q: Any) -> Any:
+def _new_out(q: Any, stream: int | None) -> Any:
     try:
         shape = view(q).shape
     except NotATensor as error:
         raise _no_tensor("q", error) from None
-    return empty(q, shape, "bfloat16", "out")
+    return empty(q, shape, "bfloat16", "out", stream)
 
 
 def _no_tensor(name: str, error: NotATensor) -> ArgumentError:
@@ -168,7 +177,9 @@ def _without_length(seen: Any, *, chosen_here: bool) -> Hashable:
     Where the number of splits is chosen here the length counts, but only roughly.
     """
     dtype, shape, *rest = seen
-    keys = shape[0].bit_length() if chosen_here and len(shape) == 1 else 0
+    # One element or none has no stride that matters, so those lengths count always.
+    length = shape[0] if len(shape) == 1 else 0
+    keys = length if length <= 1 else length.bit_length() if chosen_here else 2
     return (dtype, len(shape), keys, *rest)
 
 
@@ -176,7 +187,8 @@ def _check_numbers(options: Options, sm_scale: Any) -> None:
     """What changes from call to call without changing the plan.  Raises ArgumentError."""
     faults = decode_checks.window_faults(options.window)
     number = isinstance(sm_scale, int | float) and not isinstance(sm_scale, bool)
-    if not number or not math.isfinite(sm_scale) or abs(sm_scale) > _LARGEST_F32:
-        faults.append(Fault("sm_scale", repr(sm_scale), "a finite number that FP32 can hold"))
+    # Comparisons take integers of any size, and are false for NaN.
+    if not number or not -_LARGEST_F32 <= sm_scale <= _LARGEST_F32:
+        faults.append(Fault("sm_scale", f"{sm_scale!r:.40}", "a finite number that FP32 can hold"))
     if faults:
         raise ArgumentError(faults)

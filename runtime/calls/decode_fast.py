@@ -1,7 +1,6 @@
 """A decode call through the launch path in C: both kernels' recipes, and what a call of a known shape still does."""
 
 import struct
-from typing import Any
 
 from .. import fast
 from ..drivers.driver import Driver
@@ -9,7 +8,7 @@ from ..launching import Address, FastLaunch
 from . import decode_checks
 from .decode_call import NAMES, WORKSPACE, Inputs, Options, numbers
 from .decode_planning import Plan
-from .frameworks import empty, keep_until_used, stream_handle
+from .frameworks import empty, stream_handle
 from .signature import signature
 
 
@@ -36,16 +35,18 @@ class FastPlan:
             launches.append(FastLaunch(prepared, fast.module.launch, native, sources))
         return cls(launches[0], launches[1], plan)
 
-    def run(self, inputs: Inputs, options: Options, sm_scale: float, stream: Any, addresses: bytes) -> bool:
-        """Launch both stages.  False: nothing was launched, and the slow path must see to it."""
+    def run(self, inputs: Inputs, options: Options, sm_scale: float, stream: int | None, addresses: bytes) -> bool:
+        """Launch both stages.  False: nothing was launched, and the slow path must see to it.
+
+        stream: None for the framework's current one.
+        """
         if options.window is not None and decode_checks.window_faults(options.window):
             return False
-        handle = stream_handle(stream, inputs.q)
+        handle = stream_handle(None, inputs.q) if stream is None else stream
         if self.workspace_bytes and inputs.workspace is None:
             # It is the last of the tensors, and so of the addresses.
-            workspace = empty(inputs.q, (self.workspace_bytes,), "uint8", "workspace")
+            workspace = empty(inputs.q, (self.workspace_bytes,), "uint8", "workspace", stream)
             addresses = addresses[:-8] + signature(workspace)[1].to_bytes(8, "little")
-            keep_until_used(workspace, stream, handle)
         if self.stage_1(addresses, numbers(options, sm_scale), handle):
             return False
         if self.merge(addresses, (), handle):

@@ -68,8 +68,8 @@ class Planner:
         sizes = decode_checks.check_call(views, options.window, options.splits, MOST_SPLITS)
         if sizes.batch == 0:
             return None
-        if options.splits is None and "num_kv_splits" in views and "partial_out" not in views:
-            raise ArgumentError([Fault("num_splits", "a tensor", "partial buffers besides, whose splits it counts")])
+        if options.splits is None and "num_kv_splits" in views:
+            raise ArgumentError([Fault("max_kv_splits", "None", "the most that num_kv_splits holds")])
         views = _first_splits(views, options.splits)
         splits = self._splits(views, sizes, options, sm_scale)
         parts = Parts.of((sizes.batch, sizes.q_heads, splits, sizes.head_dim), views)

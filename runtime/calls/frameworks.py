@@ -39,18 +39,28 @@ def _current(like: Any) -> int:
     return torch_module()._C._cuda_getCurrentRawStream(like.get_device())
 
 
-def keep_until_used(tensor: Any, stream: Any, handle: int) -> None:
-    """Memory made here must not be given away while a stream that is not the framework's current one uses it."""
-    if stream is not None and is_torch(tensor) and tensor.is_cuda:
+def used_on(tensor: Any, stream: int | None) -> None:
+    """Memory is not given away before that stream (None: the framework's current one) has done what it has now."""
+    if is_torch(tensor) and tensor.is_cuda:
         torch = torch_module()
-        tensor.record_stream(torch.cuda.ExternalStream(handle, device=tensor.device))
+        current = torch.cuda.current_stream(tensor.device)
+        tensor.record_stream(
+            current if stream is None else torch.cuda.ExternalStream(stream, device=tensor.device)
+        )  # fmt: skip
 
 
-def empty(like: Any, shape: tuple[int, ...], dtype: str, name: str) -> Any:
-    """A new tensor of `like`'s framework and device.  dtype as torch spells it.  Raises ArgumentError."""
+def empty(like: Any, shape: tuple[int, ...], dtype: str, name: str, stream: int | None = None) -> Any:
+    """A new tensor of `like`'s framework and device.  dtype as torch spells it.  Raises ArgumentError.
+
+    stream: the one that will use it, where that is not the framework's current one: memory that the current one may
+    still be working on must not be given to another.
+    """
     if is_torch(like):
         torch = torch_module()
-        return torch.empty(shape, dtype=getattr(torch, dtype), device=like.device)
+        if stream is None or not like.is_cuda:
+            return torch.empty(shape, dtype=getattr(torch, dtype), device=like.device)
+        with torch.cuda.stream(torch.cuda.ExternalStream(stream, device=like.device)):
+            return torch.empty(shape, dtype=getattr(torch, dtype), device=like.device)
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(like, numpy.ndarray):
         # numpy has no BF16: its bits.

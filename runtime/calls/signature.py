@@ -15,8 +15,8 @@ def signature(tensor: Any) -> tuple[Hashable, int]:
     """(all that decides, address).  Raises NotATensor."""
     if is_torch(tensor):
         address = tensor.data_ptr()
-        return (
-            tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device(), tensor.layout, address & _ALIGNMENT_MASK
-        ), address  # fmt: skip
+        placed = address & _ALIGNMENT_MASK if address else None
+        seen = (tensor.dtype, tensor.shape, tensor.stride(), tensor.device, tensor.layout, tensor.is_neg(), placed)
+        return seen, address
     seen = view(tensor)
-    return (*seen[1:], seen.address & _ALIGNMENT_MASK), seen.address
+    return (*seen[1:], seen.address & _ALIGNMENT_MASK if seen.address else None), seen.address

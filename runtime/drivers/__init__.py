@@ -42,7 +42,9 @@ def _emulator(arch: str, emulated_archs: tuple[str, ...]) -> Driver:
     if arch:
         return EmulatorDriver(arch)
     if len(emulated_archs) != 1:
-        held = ", ".join(emulated_archs) or "none"
+        if not emulated_archs:
+            raise NoDriverError("device 'emulator': the bundle has no code for gfx1200 or gfx1201, which it executes")
+        held = ", ".join(emulated_archs)
         raise NoDriverError(
             f"device 'emulator': the bundle's architectures of gfx12 are {held}; name one: emulator:ARCH"
         )

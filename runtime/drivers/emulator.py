@@ -12,7 +12,17 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from .driver import Driver, DriverError, Function, LaunchGrid, MismatchError, NoDriverError, Pointer, Wanted
+from .driver import (
+    ClosedError,
+    Driver,
+    DriverError,
+    Function,
+    LaunchGrid,
+    MismatchError,
+    NoDriverError,
+    Pointer,
+    Wanted,
+)
 from .native import FilledBuffers
 
 # Real addresses are followed up to this power of two.
@@ -54,12 +64,15 @@ class EmulatorDriver(Driver):
         self.name = f"emulator:{arch}"
         self.device = ("hip", arch)
         self._memory: list[Any] = []
+        self._closed = False
         self._filled = FilledBuffers(self._allocate, self._fill)
         self._lock = threading.Lock()
         self.counters: Any = None
 
     def check_usable(self) -> None:
-        """A fork copies everything there is."""
+        # A fork copies everything there is.
+        if self._closed:
+            raise ClosedError(f"{self.name} was closed: load the bundle again")
 
     def load(self, code: bytes, wanted: Wanted) -> Function:
         try:
@@ -85,6 +98,7 @@ class EmulatorDriver(Driver):
     def launch(
         self, function: Function, grid: LaunchGrid, block: Any, stream: int, pointers: tuple[Pointer, ...] = ()
     ) -> None:
+        self.check_usable()
         packed = bytearray(block.data)
         memory = self._emulator.Memory()
         self._map(memory, packed, pointers)
@@ -106,6 +120,9 @@ class EmulatorDriver(Driver):
         import numpy as np
 
         found = [(struct.unpack_from("<Q", packed, pointer.offset)[0], pointer) for pointer in pointers]
+        for address, pointer in found:
+            if not address and pointer.extent_bytes:
+                raise EmulatedFault(f"{pointer.name} has {pointer.extent_bytes} bytes at address 0", f"on {self.name}")
         for start, end, members in _ranges(found):
             raw = (ctypes.c_uint8 * max(end - start, 1)).from_address(start or ctypes.addressof(_NOTHING))
             data = np.frombuffer(raw, np.uint8)[: end - start]
@@ -139,6 +156,7 @@ class EmulatorDriver(Driver):
         return {"name": f"assay emulator of {self.device[1]}", "pci_address": None, "driver_version": None}
 
     def close(self) -> None:
+        self._closed = True
         self._memory.clear()
 
 

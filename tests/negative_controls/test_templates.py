@@ -64,6 +64,21 @@ DECODE_MUTATIONS = {
     "LSE of a split without keys": ('* LN_2, float("-inf"))', "* LN_2, 0.0)"),
     "sum not rescaled": ("row_sum * rescale + tl.sum", "row_sum + tl.sum"),
     "output not rescaled": ("v, acc * rescale[:, None])", "v, acc)"),
+    "key count ignored": ("visible_end = tl.minimum(key_count, position + 1)", "visible_end = position + 1"),
+    "value scales behind the last key": (
+        f"{VALUE_SCALE} mask=is_key, other=0.0)",
+        f"{VALUE_SCALE} mask=keys >= 0, other=0.0)",
+    ),
+    "a logarithm one per cent off": ("LN_2 = tl.constexpr(0.6931471805599453)", "LN_2 = tl.constexpr(0.686)"),
+    "no more than 288 keys of a split": (
+        "tl.range(split_start, split_end, BLOCK_N)",
+        "tl.range(split_start, tl.minimum(split_end, split_start + 288), BLOCK_N)",
+    ),
+    "maximum that starts at zero": (
+        'row_max = tl.full([BLOCK_H], float("-inf"), tl.float32)',
+        "row_max = tl.zeros([BLOCK_H], tl.float32)",
+    ),
+    "KV heads counted modulo two": ("kv_head * GROUP + group_rows", "(kv_head & 1) * GROUP + group_rows"),
     "maximum of the last tile only": ("tl.maximum(row_max, tl.max(scores, 1))", "tl.max(scores, 1)"),
 }
 MERGE_MUTATIONS = {
@@ -71,6 +86,7 @@ MERGE_MUTATIONS = {
     "base two for the sum": ("tl.sum(tl.exp(every_lse - pivot), 0)", "tl.sum(tl.exp2(every_lse - pivot), 0)"),
     "base two for the sink": ("tl.exp(sink - new_top), 0.0)", "tl.exp2(sink - new_top), 0.0)"),
     "base two for the LSE": ("top + tl.log(tl.where", "top + tl.log2(tl.where"),
+    "an LSE one per cent off": ("top + tl.log(tl.where", "top * 1.01 + tl.log(tl.where"),
     "wrong sign": ("top + tl.log(tl.where", "top - tl.log(tl.where"),
     "nothing subtracted before the exponential": (
         'pivot = tl.where(top > float("-inf"), top, 0.0)',

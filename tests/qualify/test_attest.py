@@ -3,11 +3,13 @@
 import copy
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
 from assay.bundle import Bundle, attach_evidence
-from assay.qualify.device.evidence import read_evidence
+from assay.qualify.device.checking import Check
+from assay.qualify.device.evidence import figures, read_evidence
 from assay.qualify.evidence_summary import summarise_evidence
 from tests.qualify import standin_device
 
@@ -257,3 +259,53 @@ def test_what_is_read_is_what_was_written(evidence):
     assert read.device == ("hip", "gfx1201")
     assert len(read.variants) == 4
     assert read.document == json.loads(evidence.read_text())
+
+
+def test_a_failed_call_that_no_row_answered_counts_against_all_that_may_have(assay, bundle, written):
+    def change(document):
+        call = document["calls"][0]
+        for check in call["checks"]:
+            check.update(verdict="fail", fault="the launch failed", rows=[], largest_error=None)
+        call.update(figures([Check(**{**check, "rows": ()}) for check in call["checks"]]), rows=[])
+        document["verdict"] = "fail"
+
+    file = written(change)
+    facts = json.loads(file.read_text())["calls"][0]["facts"]
+    assert assay("attest", bundle, file).status == 1
+    with Bundle.open(bundle) as opened:
+        problems = {id: opened.variant(id).problem for id in opened.variant_ids()}
+    suspects = {id for id, problem in problems.items() if all(problem.get(k, v) == v for k, v in facts.items())}
+    failed = {id for id, item in device_evidence(bundle).items() if item["device"] == "fail"}
+    assert failed == suspects != set()
+
+
+VAGUE = {
+    "a device without a name": (lambda d: d["device"].update(name=" "), "device: name"),
+    "no address": (lambda d: d["device"].update(pci_address=None), "device: pci_address"),
+    "targets that the device is none of": (lambda d: d["targets"].append("nope"), "targets: nope"),
+    "another family": (lambda d: first(d).update(family="nope"), "family: 'nope'"),
+    "graphs alone": (
+        lambda d: first(d).update(
+            checks=(left := [c for c in first(d)["checks"] if c["how"] == "graph"]),
+            **figures([Check(**{**c, "rows": tuple(c["rows"])}) for c in left]),
+        ),
+        "passed on graph alone",
+    ),
+    "a case told twice": (
+        lambda d: first(d).update(
+            checks=(twice := first(d)["checks"] * 2),
+            **figures([Check(**{**c, "rows": tuple(c["rows"])}) for c in twice]),
+        ),
+        "told twice",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VAGUE)
+def test_evidence_that_does_not_say_which_device_ran_what_is_refused(assay, bundle, written, name):
+    change, said = VAGUE[name]
+    before = Path(bundle).read_bytes()
+    ran = assay("attest", bundle, written(change))
+    assert ran.status == 2
+    assert said in ran.said
+    assert Path(bundle).read_bytes() == before

@@ -36,9 +36,9 @@ def test_merged_splits_of_the_decode_reference_are_torchs_attention(axes):
         indptr, indices = case.tensors["indptr"].view, case.tensors["indices"].view
         for request in range(q.shape[0]):
             slots = torch.from_numpy(indices[indptr[request] : indptr[request + 1]].astype(np.int64))
-            slots = slots[: int(case.tensors["q_positions"].view[request]) + 1]
-            if axes["window"]:
-                slots = slots[max(0, len(slots) - case.scalars["window_length"]) :]
+            position = int(case.tensors["q_positions"].view[request])
+            first = max(0, position + 1 - case.scalars["window_length"]) if axes["window"] else 0
+            slots = slots[first : position + 1]
             if not len(slots):
                 assert (merged[request] == 0).all()
                 continue

@@ -227,7 +227,9 @@ def test_debug_mode_finds_it_before_the_launch(decode_bundle):
 
 REFUSED = {
     "q on a device of torch that is not the kernels'": ({"q": lambda q: q.to("meta")}, "q: on meta:0; allowed: cpu:0"),
-    "int64 indices": ({"indices": lambda t: t.long()}, "slot_dtype: requested 'i64', required 'i32'"),
+    "int64 indices": (
+        {"indices": lambda t: t.long()}, "indices: elements of i64; allowed: i32; convert it with .to(torch.int32)",
+    ),
     "FP32 queries": ({"q": lambda q: q.float()}, "q_dtype: requested 'f32', required 'bf16'"),
     "a cache of int8": ({"k": lambda k: k.view(torch.int8), "v": lambda v: v.view(torch.int8)}, "int8_per_token_head"),
     "codes of another FP8": (
@@ -276,7 +278,7 @@ def test_what_does_not_fit_is_refused_and_the_output_is_untouched(kernels, name)
         ({"forbid_rows": ["nonsense"]}, "no row 'nonsense'"),
         ({"k_scale": None}, "k_scale: not given"),
         ({"sinks": torch.zeros(3)}, "sinks, dimension q_heads: 3 elements; allowed: 4"),
-        ({"out": torch.zeros(4, 4, 64)}, "out_dtype: requested 'f32'"),
+        ({"out": torch.zeros(4, 4, 64)}, "out: elements of f32; allowed: bf16 or u16"),
         ({"lse": torch.zeros(4, 5)}, "lse, dimension q_heads"),
     ],
 )
@@ -336,9 +338,14 @@ def test_the_environment_switches_rows_off(decode_bundle, monkeypatch, caplog):
         assert_close(kernels.decode_attention(*engine.arguments, **engine.scales), engine.attention()[0])
         assert problem_of(kernels)["reader"] == "generic"
     assert "ASSAY_FORBID_ROWS=reader=packed forbids" in caplog.text
+    facts = {"head_dim": 64, "gqa": 2, "kv_format": "bf16", "q_dtype": "bf16", "slot_dtype": "i32", "window": False}
+    facts |= {"alignment": 16, "cache_extent_bytes": 1000}
+    monkeypatch.setenv("ASSAY_FORBID_ROWS", "head_dim=64")
+    with assay.runtime.load(decode_bundle, device="emulator") as kernels:
+        assert not kernels.supports("decode_attention", **facts), "a yes that a call would not keep"
     monkeypatch.setenv("ASSAY_FORBID_ROWS", "reader=pakced")
-    with assay.runtime.load(decode_bundle, device="emulator") as kernels, pytest.raises(ArgumentError, match="no row"):
-        kernels.decode_attention(*engine.arguments, **engine.scales)
+    with pytest.raises(ArgumentError, match="reader=pakced matches no row"):
+        assay.runtime.load(decode_bundle, device="emulator")
 
 
 def test_a_fallback_answers_what_no_row_does(kernels):
@@ -393,3 +400,120 @@ def test_nothing_can_be_launched_after_close(decode_bundle):
     kernels.close()
     with pytest.raises(assay.runtime.AssayRuntimeError):
         kernels.decode_attention(*engine.arguments, **engine.scales)
+
+
+class TestAfterAGoodCall:
+    """A shape that is known skips most checks: what may still change is a part of what it is known by."""
+
+    @pytest.fixture
+    def engine(self, kernels):
+        engine = Engine()
+        kernels.decode_attention(*engine.arguments, **engine.scales, out=torch.empty_like(engine.q), num_splits=2)
+        return engine
+
+    @pytest.mark.parametrize("name", ["q", "k", "v", "indices"])
+    def test_memory_that_was_taken_away_is_found(self, kernels, engine, name):
+        getattr(engine, name).untyped_storage().resize_(0)
+        with pytest.raises(ArgumentError, match="address 0; allowed: memory"):
+            kernels.decode_attention(
+                *engine.arguments, **engine.scales, out=torch.empty(4, 4, 64, dtype=torch.bfloat16), num_splits=2
+            )
+
+    def test_an_output_without_memory_is_found(self, kernels, engine):
+        out = torch.empty_like(engine.q)
+        out.untyped_storage().resize_(0)
+        with pytest.raises(ArgumentError, match="out: address 0"):
+            kernels.decode_attention(*engine.arguments, **engine.scales, out=out, num_splits=2)
+
+    def test_another_device_is_found(self, kernels, engine):
+        engine.v = engine.v.to("meta")
+        with pytest.raises(ArgumentError, match="v_cache: on meta"):
+            kernels.decode_attention(*engine.arguments, **engine.scales, num_splits=2)
+
+    @pytest.mark.parametrize("name", ["k_scale", "v_scale"])
+    def test_a_negated_view_is_refused(self, kernels, engine, name):
+        scale = engine.scales[name]
+        negated = torch.conj(torch.complex(torch.zeros_like(scale), -scale)).imag
+        assert torch.equal(negated, scale)
+        assert negated.is_neg()
+        given = {**engine.scales, name: negated}
+        with pytest.raises(ArgumentError, match="resolve_neg"):
+            kernels.decode_attention(*engine.arguments, **given, num_splits=2)
+
+    @pytest.mark.parametrize("option", [{"num_splits": 2.0}, {"num_splits": True}])
+    def test_what_equals_a_known_option_but_is_none_is_refused(self, kernels, engine, option):
+        kernels.decode_attention(*engine.arguments, **engine.scales, num_splits=1)
+        with pytest.raises(ArgumentError, match="num_splits"):
+            kernels.decode_attention(*engine.arguments, **engine.scales, **option)
+
+    @pytest.mark.parametrize("stream", [7, -1, 4095])
+    def test_a_plan_takes_no_id_for_a_stream(self, kernels, engine, stream):
+        plan = kernels.plan(*engine.arguments, **engine.scales)
+        with pytest.raises(ArgumentError, match="stream"):
+            plan.launch(stream)
+
+    def test_nothing_runs_behind_close(self, kernels, engine):
+        plan = kernels.plan(*engine.arguments, **engine.scales)
+        kernels.close()
+        calls = {"splits of a known call": 2, "splits of a new one": 3}.values()
+        again = [lambda n=n: kernels.decode_attention(*engine.arguments, **engine.scales, num_splits=n) for n in calls]
+        for launch in (plan.launch, *again, kernels.preload, lambda: kernels.plan(*engine.arguments, **engine.scales)):
+            with pytest.raises(assay.runtime.AssayRuntimeError, match="closed"):
+                launch()
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400)])
+def test_a_scale_of_any_size_is_refused_by_name(kernels, value):
+    with pytest.raises(ArgumentError, match="sm_scale"):
+        kernels.decode_attention(*Engine().arguments[:-1], value, **Engine().scales)
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"batch": -1}, {"batch": 2.5}, {"batch": "1"}, {"num_splits": 0}, {"num_splits": 500}, {"head_dim": True}]
+)
+def test_a_workspace_of_impossible_sizes_has_no_size(kernels, sizes):
+    with pytest.raises(ArgumentError, match=next(iter(sizes))):
+        kernels.workspace_size(**{"batch": 1, "q_heads": 8, "head_dim": 64, **sizes})
+
+
+class Lying:
+    """An array whose interface says what it is told to."""
+
+    def __init__(self, **interface):
+        self.__cuda_array_interface__ = {
+            "shape": (4,),
+            "typestr": "<i4",
+            "data": (4096, False),
+            "version": 3,
+        } | interface
+
+
+@pytest.mark.parametrize(
+    "interface",
+    [{"data": None}, {"typestr": "x"}, {"strides": (4, 4)}, {"shape": (-5,)}, {"mask": object()}, {"typestr": "<c8"}],
+)
+def test_an_array_that_describes_itself_wrongly_is_refused_by_name(kernels, interface):
+    engine = Engine()
+    engine.q_positions = Lying(**interface)
+    with pytest.raises(ArgumentError, match="q_positions: a"):
+        kernels.decode_attention(*engine.arguments, **engine.scales)
+
+
+def test_facts_that_the_tensors_contradict_are_refused(kernels):
+    engine = Engine(fp8=False)
+    batch, heads, head_dim = engine.q.shape
+    tensors = {
+        "q": engine.q, "k_cache": engine.k, "v_cache": engine.v, "indptr": engine.indptr, "indices": engine.indices,
+        "q_positions": engine.q_positions, "num_kv_splits": torch.ones(batch, dtype=torch.int32),
+        "partial_out": torch.zeros(batch, heads, 1, head_dim), "partial_lse": torch.zeros(batch, heads, 1),
+    }  # fmt: skip
+    facts = {"q_dtype": "bf16", "gqa": 2, "kv_format": "bf16", "slot_dtype": "i32", "window": False}
+    scalars = {"sm_scale": 0.1}
+    kernels.launch("decode_attention", tensors, scalars, facts)
+    for wrong in ({"cache_extent_bytes": 0}, {"alignment": 1}, {"head_dim": 128}):
+        with pytest.raises(ArgumentError, match=f"{next(iter(wrong))}: .*as the tensors have it"):
+            kernels.launch("decode_attention", tensors, scalars, facts | wrong)
+    with pytest.raises(assay.runtime.UnknownFieldError, match="windw"):
+        kernels.launch("decode_attention", tensors, scalars, facts | {"windw": False})
+    with pytest.raises(ArgumentError, match="zz: not an argument"):
+        kernels.launch("decode_attention", tensors, {**scalars, "zz": 1}, facts)

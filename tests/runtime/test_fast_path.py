@@ -174,6 +174,16 @@ def test_longer_indices_do_not_prepare_anew_but_another_shape_does(kernels, reco
     assert recorder.launches[-1][0] == "python"
 
 
+def test_strides_of_one_index_do_not_stand_for_those_of_many(kernels):
+    engine = Engine(lengths=(1,))
+    wide = torch.zeros(70, dtype=torch.int32)
+    q, k, v, indptr, _, positions, scale = engine.arguments
+    for few in (wide[:1].as_strided((1,), (7,)), wide[:0].as_strided((0,), (7,))):
+        kernels.decode_attention(q, k, v, indptr, few, positions, scale, **engine.scales, num_splits=2)
+    with pytest.raises(ArgumentError, match="stride 7; allowed: 1"):
+        kernels.decode_attention(q, k, v, indptr, wide[::7], positions, scale, **engine.scales, num_splits=2)
+
+
 def test_another_current_context_takes_the_slow_path(kernels, recorder):
     engine = Engine()
     kernels.decode_attention(*engine.arguments, **engine.scales)
@@ -183,7 +193,8 @@ def test_another_current_context_takes_the_slow_path(kernels, recorder):
 
 
 NUMBERS = [
-    {"sm_scale": float("nan")}, {"sm_scale": 1e39}, {"sm_scale": "1"}, {"sliding_window": 0}, {"sliding_window": 2**31}
+    {"sm_scale": float("nan")}, {"sm_scale": 1e39}, {"sm_scale": "1"}, {"sm_scale": True},
+    {"sliding_window": 0}, {"sliding_window": 2**31}
 ]  # fmt: skip
 
 
@@ -231,6 +242,13 @@ def test_a_pointer_outside_its_block_is_refused():
     for slot in ((1, 0, 0), (-8, 0, 0), (0, 1, 0)):
         with pytest.raises(ValueError, match="outside"):
             fast.module.launch(head + struct.pack("<3q", *slot) + bytes(8), bytes(8), (), 0)
+
+
+@pytest.mark.parametrize(("counts", "slot"), [((0, 1), (2**63 - 4, 2)), ((2**61, 0), (0, 0)), ((0, 2**61), (0, 0))])
+def test_offsets_and_counts_that_overflow_are_refused(counts, slot):
+    head = struct.pack("<13q", 1, 0, 0, 0, 0, 1, 1, 1, 32, 0, 8, *counts)
+    with pytest.raises(ValueError, match=r"recipe|outside"):
+        fast.module.launch(head + struct.pack("<2q", *slot) + bytes(8), bytes(8), (1,), 0)
 
 
 def test_what_it_cannot_read_is_left_to_python():

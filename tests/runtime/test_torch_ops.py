@@ -50,3 +50,9 @@ def test_a_number_stands_for_kernels_as_long_as_they_live(decode_bundle):
     del kernels
     with pytest.raises(torch_ops.UnknownHandleError, match=f"registered under {handle}"):
         torch.ops.assay.decode_attention(handle, *engine.arguments, **engine.scales)
+
+
+def test_a_number_is_never_given_to_other_kernels(decode_bundle):
+    first = torch_ops.register(assay.runtime.load(decode_bundle, device="emulator"))
+    second = assay.runtime.load(decode_bundle, device="emulator")
+    assert torch_ops.register(second) != first
