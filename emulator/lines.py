@@ -31,7 +31,7 @@ class SourceLines:
                 dwarf = elf.get_dwarf_info()
                 for unit in dwarf.iter_CUs():
                     rows += _rows(dwarf.line_program_for_CU(unit))
-        except (ELFError, DWARFError, KeyError, ValueError, AssertionError):
+        except (ELFError, DWARFError, ArithmeticError, LookupError, TypeError, ValueError, AssertionError):
             rows = []  # a line table that cannot be read must not hide the fault that it was wanted for
         rows.sort(key=lambda row: row[0])
         return [row[0] for row in rows], [row[1] for row in rows]

@@ -10,7 +10,15 @@ from assay.bundle import Fault
 from assay.codegen.records import Outcome, Variant
 from assay.codegen.spec_models import FamilyFile, TargetFile
 
-from .executing import EvidenceError, Level, call_request, hash_of_sources, missing_packages, missing_references
+from .executing import (
+    EvidenceError,
+    Level,
+    call_request,
+    cannot_import,
+    hash_of_sources,
+    missing_packages,
+    missing_references,
+)
 
 _NEEDED = {"numpy": "numpy", "tinygrad": "tinygrad"}
 
@@ -49,7 +57,10 @@ def judged_by() -> dict[str, str]:
 
 def _run(request: dict[str, Any]) -> dict[str, Any]:
     """In the worker: only there the emulator is imported."""
-    from .emulation import emulate_in_worker
+    try:
+        from .emulation import emulate_in_worker
+    except ImportError as error:
+        raise cannot_import("emulated", error) from None
 
     return emulate_in_worker(request)
 

@@ -172,6 +172,12 @@ def _folders_of(package: str) -> list[Path]:
     return [Path(root) for root in (spec.submodule_search_locations or ())] if spec else []
 
 
+def cannot_import(level: str, error: ImportError) -> EvidenceError:
+    """A package that is installed and cannot be imported, as seen in a worker."""
+    said = f"{error.name or 'a package that it needs'} cannot be imported: {error}"
+    return EvidenceError(Fault(f"evidence {level}", said, "", "install it anew"))
+
+
 def missing_packages(level: str, needed: Mapping[str, str], extra: str) -> list[Fault]:
     """A fault for each module of `needed` ({module: package}) that is not installed, without importing any."""
     hint = f"install the {extra} extra: pip install '.[build,{extra}]'"

@@ -14,7 +14,15 @@ from assay.codegen.environment import ignored_overrides
 from assay.codegen.records import Outcome, Variant
 from assay.codegen.spec_models import FamilyFile
 
-from .executing import EvidenceError, Level, call_request, hash_of_sources, missing_packages, missing_references
+from .executing import (
+    EvidenceError,
+    Level,
+    call_request,
+    cannot_import,
+    hash_of_sources,
+    missing_packages,
+    missing_references,
+)
 
 _NEEDED = {"numpy": "numpy", "torch": "torch"}
 _VERSIONS = ("triton", "torch", "numpy")
@@ -62,7 +70,10 @@ def _run(request: dict[str, Any]) -> dict[str, Any]:
     for name in ignored_overrides():
         del os.environ[name]
     os.environ.update(_ENVIRONMENT)
-    from .interpretation import interpret_in_worker
+    try:
+        from .interpretation import interpret_in_worker
+    except ImportError as error:
+        raise cannot_import("interpreted", error) from None
 
     return interpret_in_worker(request)
 

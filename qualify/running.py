@@ -99,10 +99,21 @@ def _rows(every: Sequence[Built], request: RunRequest) -> list[Built]:
     """The rows that match, or the first of them."""
     sizes = set(SIZES) if request.family == STAGE_1 else set()
     wanted: Wanted = {name: (spelled(value),) for name, value in request.facts.items() if name not in sizes}
-    if request.facts.get("window_length") is not None and request.family == STAGE_1:
-        wanted = {"window": ("true",), **wanted}
+    if request.family == STAGE_1:
+        wanted = {**_window(request), **wanted}
     found = matching(every, wanted, f"run {request.family}", also=sorted(sizes))
-    return found if request.every_row else found[:1]
+    if request.every_row:
+        return found
+    # Of rows that differ in it alone, plain attention is what a call of some size means.
+    return [next((item for item in found if not item.problem.get("window")), found[0])] if found else []
+
+
+def _window(request: RunRequest) -> Wanted:
+    """A window's length asks for a row with one.  Raises BadRequest where a window is refused all the same."""
+    length, window = request.facts.get("window_length"), request.facts.get("window")
+    if length is not None and window is False:
+        raise BadRequest(Fault("window_length", f"{length} with window=false", "a length, or no window"))
+    return {} if length is None else {"window": ("true",)}
 
 
 def _run(opened: Opened, request: RunRequest, rows: Sequence[Built]) -> RunResult:

@@ -28,6 +28,10 @@ FORMS = "[NAME=]DTYPE[SIZE,…]:CONTENT, [NAME=]DTYPE:FILE.npy, [NAME=]DTYPE:NUM
 _RANDOM = ("normal", "uniform")
 # More than any GPU's memory: what is larger is a slip, and its product must not overflow.
 _MOST_BYTES = 1 << 40
+# Enough for any size or seed, and few enough for Python to read as a number.
+_MOST_DIGITS = 18
+# As many as numpy takes.
+_MOST_DIMENSIONS = 32
 _NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _VALUE = re.compile(r"([A-Za-z0-9_]+)(?:\[([^\]]*)\])?(?::(.*))?", re.DOTALL)
 
@@ -120,8 +124,10 @@ def parse_number(dtype: str, text: str) -> int | float:
 
 def _shape(dtype: str, text: str) -> tuple[int, ...]:
     sizes = [item.strip() for item in text.split(",")]
-    if not all(item.isascii() and item.isdigit() and int(item) for item in sizes):
-        raise ArgumentError(f"[{text}] is not a shape", "sizes of 1 and more, such as [1000] or [64,128]")
+    whole = all(item.isascii() and item.isdigit() and len(item) <= _MOST_DIGITS and int(item) for item in sizes)
+    if not whole or len(sizes) > _MOST_DIMENSIONS:
+        allowed = f"1 to {_MOST_DIMENSIONS} sizes of 1 and more, such as [1000] or [64,128]"
+        raise ArgumentError(f"[{text[:60]}] is not a shape", allowed)
     shape = tuple(map(int, sizes))
     if math.prod(shape) * DTYPES[dtype] > _MOST_BYTES:
         raise ArgumentError(f"{dtype}[{text}] is too large", f"{_MOST_BYTES:,} bytes")
@@ -141,6 +147,6 @@ def _content(dtype: str, text: str, position: int) -> tuple[str | int | float, i
             raise ArgumentError(given, f"{', '.join(FILLS)}, FILE.npy, or a number: {error.allowed}") from None
     if dtype in INTEGERS and fill in ("nan", "normal"):
         raise ArgumentError(f"{fill} of integers", f"{dtype}[…]: zeros, ones, arange, uniform, a number or FILE.npy")
-    if seed and not (fill in _RANDOM and seed.isascii() and seed.isdigit()):
-        raise ArgumentError(f"seed {seed!r} of {fill}", f"a whole number, of {' and '.join(_RANDOM)} alone")
+    if seed and not (fill in _RANDOM and seed.isascii() and seed.isdigit() and len(seed) <= _MOST_DIGITS):
+        raise ArgumentError(f"seed {seed[:60]!r} of {fill}", f"a whole number, of {' and '.join(_RANDOM)} alone")
     return fill, int(seed) if seed else position

@@ -357,6 +357,9 @@ def test_everything_missing_is_said_at_once_with_what_the_object_allows(assay, h
         ({"x=f32[1000]:normal": "x=f32[1000]"}, "does not say what it holds"),
         ({"x=f32[1000]:normal": "x=f32[0]:zeros"}, "[0] is not a shape"),
         ({"x=f32[1000]:normal": "x=f32[99999999999999]:zeros"}, "is too large"),
+        ({"x=f32[1000]:normal": f"x=f32[{'9' * 5000}]:zeros"}, "is not a shape"),
+        ({"x=f32[1000]:normal": f"x=f32[{','.join('1' * 70)}]:zeros"}, "is not a shape; allowed: 1 to 32 sizes"),
+        ({"x=f32[1000]:normal": f"x=f32[1000]:normal:{'9' * 5000}"}, "a whole number"),
         ({"x=f32[1000]:normal": "x=f32[1000]:norml"}, "did you mean normal?"),
         ({"x=f32[1000]:normal": "x=i32[1000]:nan"}, "nan of integers"),
         ({"x=f32[1000]:normal": "x=f32[1000]:zeros:3"}, "seed '3' of zeros"),
@@ -368,6 +371,15 @@ def test_an_argument_that_does_not_fit_is_2_and_says_why(assay, hsaco, changed, 
     ran = assay("emulate", hsaco("vector_add"), *(changed.get(item, item) for item in FULL))
     assert (ran.status, ran.out) == (2, "")
     assert said in ran.said
+
+
+def test_a_header_that_numpy_trips_over_is_bad_input(assay, hsaco, tmp_path):
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (10,"
+    (tmp_path / "bad.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    changed = {"x=f32[1000]:normal": f"x=f32[1000]:{tmp_path / 'bad.npy'}"}
+    ran = assay("emulate", hsaco("vector_add"), *(changed.get(item, item) for item in FULL))
+    assert (ran.status, ran.out) == (2, "")
+    assert "a .npy file" in ran.said
 
 
 @pytest.mark.parametrize(
