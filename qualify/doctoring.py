@@ -31,6 +31,7 @@ PROBES: tuple[tuple[str, str, Probe], ...] = (
     ("specs", "specs", probes_project.specs),
     ("specs", "locks", probes_project.locks),
 )
+_IMPORTING = ("cache", "specs")
 _COLOURS = {"ok": "32", "absent": "2", "warning": "33", "problem": "31;1"}
 
 
@@ -49,15 +50,20 @@ def run(as_json: bool) -> int:
 
 
 def examine() -> list[tuple[str, list[Finding]]]:
-    """Every probe's findings by section, in order.  Probes run side by side, as some wait for other programs."""
+    """Every probe's findings by section, in order.
+
+    Probes run side by side, as some wait for other programs; but those of the project import its modules, and where an
+    import fails for want of a package another thread would find a module that is half there.
+    """
+    waiting = [entry for entry in PROBES if entry[0] not in _IMPORTING]
     try:
         with ThreadPoolExecutor() as pool:
-            found = list(pool.map(_ask, PROBES))
+            found = dict(zip(waiting, pool.map(_ask, waiting), strict=True))
     except RuntimeError:  # no further thread may be started
-        found = [_ask(entry) for entry in PROBES]
+        found = {entry: _ask(entry) for entry in waiting}
     sections: dict[str, list[Finding]] = {}
-    for (section, _, _), findings in zip(PROBES, found, strict=True):
-        sections.setdefault(section, []).extend(findings)
+    for entry in PROBES:
+        sections.setdefault(entry[0], []).extend(found[entry] if entry in found else _ask(entry))
     return list(sections.items())
 
 

@@ -214,7 +214,7 @@ def test_code_whose_own_header_names_another_architecture_is_refused_before_it_i
 
 
 def test_what_is_no_code_object_is_left_to_the_driver_to_refuse(bench, factory, tmp_path):
-    row, _ = copy_row(factory, bench.vendor, "a")
+    row, _ = copy_row(factory, bench.vendor, "a", [("pick", "eq", "a")])
     junk = code_object({"cuda": "sm_120", "hip": "gfx1201"}[bench.vendor], "unannounced")
     write_copy_bundle(factory, tmp_path / "j.assay", bench.vendor, [(row._replace(object=factory.sha(junk)), junk)])
     with load(tmp_path / "j.assay", device=bench.device()) as kernels:
