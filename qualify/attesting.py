@@ -19,7 +19,7 @@ from assay.bundle import Bundle, BundleError, Fault, FaultsError, attach_evidenc
 from assay.bundle.devices import ArchitectureMismatch, matching_targets
 from assay.bundle.faults import did_you_mean
 
-from .device.checking import FAIL, NOT_RUN, PASS
+from .device.checking import DIRECT, FAIL, GRAPH, NOT_RUN, PASS
 from .device.errors import BadRequest
 from .device.evidence import LEVEL, SCHEMA, DeviceEvidence, Judged, figures, parse_evidence, read_evidence
 from .device.opening import open_bundle
@@ -131,9 +131,9 @@ def _vague(evidence: DeviceEvidence, here: set[str], where: str) -> list[Fault]:
         ran = [(check.case, check.how) for check in item.checks if check.verdict != NOT_RUN]
         if len(set(ran)) < len(ran):
             faults.append(Fault(f"{where}: variant {id}", "a case that is told twice", "each case once"))
-        if item.verdict == PASS and {how for _, how in ran} != {"direct", "graph"}:
+        if item.verdict == PASS and {how for _, how in ran} != {DIRECT, GRAPH}:
             given = " and ".join(sorted({how for _, how in ran})) or "nothing"
-            faults.append(Fault(f"{where}: variant {id}", f"passed on {given} alone", "direct and graph"))
+            faults.append(Fault(f"{where}: variant {id}", f"passed on {given} alone", f"{DIRECT} and {GRAPH}"))
     return faults
 
 

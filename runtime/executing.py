@@ -13,7 +13,7 @@ from .drivers.driver import Driver, Function, Wanted
 from .errors import ArgumentError, NotLoadedError
 from .launching import Layout, Prepared, grid_of, stride_faults
 from .switches import warn
-from .tensors import NotATensor, TensorView, view
+from .tensors import TENSORS, NotATensor, TensorView, view
 
 
 class Steering(NamedTuple):
@@ -64,8 +64,7 @@ class Executor:
             try:
                 seen = view(tensor)
             except NotATensor as error:
-                hint = "a torch tensor, a numpy array, or an object with __cuda_array_interface__ or __dlpack__"
-                faults.append(Fault(name, str(error), hint))
+                faults.append(Fault(name, str(error), TENSORS))
                 continue
             if name not in contract.pointers:
                 faults.append(Fault(name, "not an argument", ", ".join(contract.pointers)))

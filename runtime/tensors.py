@@ -21,6 +21,10 @@ _NAMES = {
 _TYPESTR_KINDS = {"f": "f", "i": "i", "u": "u"}
 
 
+# What a message says is taken for a tensor.
+TENSORS = "a torch tensor, a numpy array, or an object with __cuda_array_interface__ or __dlpack__"
+
+
 class NotATensor(TypeError):
     """The object is none of the tensors that can be read."""
 

@@ -12,7 +12,7 @@ from assay.bundle.faults import Fault
 from .. import fast
 from ..errors import ArgumentError
 from ..executing import Executor
-from ..tensors import NotATensor, view
+from ..tensors import TENSORS, NotATensor, view
 from . import decode_checks
 from .decode_call import INDICES, NAMES, WORKSPACE, Inputs, Options, numbers
 from .decode_fast import FastPlan
@@ -167,8 +167,7 @@ def _new_out(q: Any, stream: int | None) -> Any:
 
 
 def _no_tensor(name: str, error: NotATensor) -> ArgumentError:
-    allowed = "a torch tensor, a numpy array, or an object with __cuda_array_interface__ or __dlpack__"
-    return ArgumentError([Fault(name, str(error), allowed)])
+    return ArgumentError([Fault(name, str(error), TENSORS)])
 
 
 def _without_length(seen: Any, *, chosen_here: bool) -> Hashable:
