@@ -17,6 +17,10 @@ SCHEMA = (1, 0)
 
 BACKENDS = ("hip", "cuda")
 
+# Field of a row's launch.  True: the kernel waits by itself for what the kernel before it wrote (griddepcontrol.wait),
+# and may be launched while that one still runs.  Source: CUDA Programming Guide, 'Programmatic Dependent Launch'.
+DEPENDENT_LAUNCH = "programmatic_dependent_launch"
+
 # Kind of a kernel argument -> its size in bytes, or None where any size may stand.
 ARGUMENT_KINDS: dict[str, int | None] = {"pointer": 8, "i32": 4, "i64": 8, "f32": 4, "hidden": None}
 

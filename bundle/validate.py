@@ -9,7 +9,7 @@ from . import canonical
 from .contents import Contents
 from .faults import Fault, did_you_mean
 from .format import MAX_RAW_BYTES, sha256, version_fault
-from .records import ARGUMENT_KINDS, SCHEMA, Manifest, Row, TargetRecord, VariantRecord
+from .records import ARGUMENT_KINDS, DEPENDENT_LAUNCH, SCHEMA, Manifest, Row, TargetRecord, VariantRecord
 from .rules import condition_faults, record_faults
 
 
@@ -111,6 +111,10 @@ def _row_faults(row: Row, target: TargetRecord | None, manifest: Manifest, where
     if row.wavefront_size != target.wavefront_size:
         given = f"wavefront_size {row.wavefront_size}"
         faults.append(Fault(where, given, f"{target.wavefront_size} on {target.name}"))
+    dependent = row.launch.get(DEPENDENT_LAUNCH, False)
+    if dependent is not False and (dependent is not True or target.backend != "cuda"):
+        allowed = "true or false, and true for cuda alone"
+        faults.append(Fault(f"{where}: launch", f"{DEPENDENT_LAUNCH} {dependent!r} on {target.backend}", allowed))
     return faults + _argument_faults(row, where)
 
 

@@ -24,7 +24,7 @@ class _Shape:
     """What a case varies.  window is used where the problem has one; layout where its alignment class allows it.
 
     lengths, splits, behind: of each request.  behind: keys after the query's own; below zero where it stands behind the
-    last key, as padding rows of a batch may.
+    last key, as padding rows of a batch may.  nan: in the first request's last query head, and in a key of the second.
     """
 
     name: str
@@ -38,6 +38,7 @@ class _Shape:
     sm_scale: float | None = None
     behind: tuple[int, ...] = ()
     codes: bool = False
+    nan: bool = False
 
 
 # Chosen pairwise from length, splits, window, layout and batch (tests/reference computes what is covered), with tile
@@ -61,6 +62,7 @@ _CHOSEN = (
         scales=(1e-13, 5e-3),
         behind=(0, 0, 0, 0, 21),
     ),
+    _Shape("NaN in a query, and in a key", (40, 70, 33), (2, 3, 1), 3, 64, kv_heads=2, layout="padded", nan=True),
     _Shape("tile edges, four KV heads", (33, 32, 127, 65, 0, 1), (2, 1, 1, 2, 1, 1), 2, 1, kv_heads=4, layout="offset"),
 )
 # Every finite code, in both orientations; for problems whose cache holds codes.
@@ -114,6 +116,8 @@ def _make(axes: Mapping[str, Any], shape: _Shape, number: int) -> Case:
     indices = 1 + rng.permutation(slots - 2)[:keys].astype(np.int32)
     fill = _code_contents if shape.codes else _random_contents
     contents = fill(rng, axes, shape, indices, slots)
+    if shape.nan:
+        _put_nan(contents, shape, indices)
     tensors = {
         "q": _place(contents.q, axes, shape, NAN_BF16, 1),
         **_caches(contents, axes, shape, np.setdiff1d(np.arange(slots), indices)),
@@ -146,6 +150,16 @@ def _random_contents(
     rows = {name: rng.choice(finite_e4m3fn_codes(), (slots, heads, head_dim)) for name in "kv"}
     scales = {name: (10.0 ** rng.uniform(low, high, (slots, heads))).astype(np.float32) for name in "kv"}
     return _Contents(q, rows, scales)
+
+
+def _put_nan(contents: _Contents, shape: _Shape, indices: NDArray[np.int32]) -> None:
+    """NaN in one query head, and in the last KV head's row (or the row's scale) of one key that its query sees."""
+    contents.q[0, -1, 3] = NAN_BF16
+    slot = indices[shape.lengths[0] + shape.lengths[1] - 2]
+    if contents.scales:
+        contents.scales["k"][slot, -1] = np.nan
+    else:
+        contents.rows["k"][slot, -1, 5] = NAN_BF16
 
 
 def _code_contents(

@@ -66,7 +66,9 @@ def _compare_output(
     finite = np.isfinite(expected)
     with np.errstate(invalid="ignore"):
         error = np.where(finite, np.abs(actual - expected), 0.0)
-        wrong = np.where(finite, ~(error <= absolute + relative * np.abs(expected)), actual != expected)
+        # Infinities must be the same; NaN stands for every NaN.
+        same = (actual == expected) | (np.isnan(actual) & np.isnan(expected))
+        wrong = np.where(finite, ~(error <= absolute + relative * np.abs(expected)), ~same)
     largest = float(np.nanmax(error, initial=0.0))
     if not wrong.any():
         return "", largest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,9 @@ class _Shape:
     """What a case varies.
 
     splits: of each request; width: splits in the workspace.  empty: share of splits without keys.  keyless: requests
-    all of whose splits have none.  spread: log-sum-exps lie in -spread to spread.  sinks: logits of the first and the
-    last head, the others between; used where the problem has sinks.
+    all of whose splits have none.  nan: requests of which the last head's first split has an LSE of NaN.
+    spread: log-sum-exps lie in -spread to spread.  sinks: logits of the first and the last head, the others between;
+    used where the problem has sinks.
     """
 
     name: str
@@ -30,6 +31,7 @@ class _Shape:
     heads: int
     empty: float = 0.0
     keyless: tuple[int, ...] = ()
+    nan: tuple[int, ...] = ()
     spread: float = 30.0
     sinks: tuple[float, float] = (-3.0, 40.0)
     layout: str = "padded"
@@ -41,6 +43,9 @@ _SHAPES = (
     _Shape("sixty-four splits", (64, 40), 64, 2, 0.5),
     _Shape("a hundred and twenty-eight splits", (128,), 128, 2, spread=3.0, sinks=(-1.0, 4.0)),
     _Shape("requests without keys between others", (2, 4, 1, 3), 4, 4, keyless=(1, 2)),
+    _Shape(
+        "NaN between others, alone and beside splits without keys", (3, 1, 5, 1), 5, 2, keyless=(2, 3), nan=(0, 1, 2)
+    ),
     _Shape("all requests without keys", (2, 1), 2, 2, keyless=(0, 1)),
     _Shape("only the last split has keys", (9,), 9, 2, 1.0, layout="dense"),
     _Shape("sinks beyond any exponential", (5, 2), 5, 4, 0.2, sinks=(-300.0, 300.0)),
@@ -53,6 +58,8 @@ _FULL_SPLITS = (1, 2, 3, 7, 8, 31, 64, 127, 128)
 
 def cases(axes: Mapping[str, Any], every: bool) -> list[Case]:
     """Calls with random partial results, and one made by hand; with `every`, more split counts and layouts besides.
+
+    No call has more splits than the problem's `most_splits`, where it has that axis.
 
     Splits without keys hold NaN rows, and so does what lies behind a request's splits.
     """
@@ -69,6 +76,8 @@ def cases(axes: Mapping[str, Any], every: bool) -> list[Case]:
 
 def _make(axes: Mapping[str, Any], number: int, shape: _Shape) -> Case:
     rng = np.random.default_rng([number, axes["head_dim"]])
+    most = axes.get("most_splits", max(shape.splits))
+    shape = replace(shape, splits=tuple(min(count, most) for count in shape.splits), width=min(shape.width, most))
     batch, head_dim = len(shape.splits), axes["head_dim"]
     partial = rng.standard_normal((batch, shape.heads, shape.width, head_dim)).astype(np.float32)
     lse = rng.uniform(-shape.spread, shape.spread, (batch, shape.heads, shape.width)).astype(np.float32)
@@ -77,6 +86,7 @@ def _make(axes: Mapping[str, Any], number: int, shape: _Shape) -> Case:
     without[np.arange(batch), :, np.array(shape.splits) - 1] &= shape.empty < 1
     lse[without] = -np.inf
     lse[list(shape.keyless)] = -np.inf
+    lse[list(shape.nan), -1, 0] = np.nan
     sinks = np.linspace(*shape.sinks, shape.heads).astype(np.float32)
     return _case(axes, shape.name, partial, lse, shape.splits, sinks, shape.layout)
 
@@ -130,6 +140,7 @@ def expected(case: Case) -> dict[str, NDArray[np.float64]]:
                 continue
             weights = lse[request, head, with_keys]
             terms = [*weights, float(case.tensors["sinks"].view[head])] if case.facts["sinks"] else list(weights)
-            merged[request, head] = np.logaddexp.reduce(terms)
+            with np.errstate(invalid="ignore"):
+                merged[request, head] = np.logaddexp.reduce(terms)
             out[request, head] = np.exp(weights - merged[request, head]) @ partial[request, head, with_keys]
     return {"out": out, "lse": merged}

@@ -3,7 +3,7 @@
    Everything here has a twin in Python (calls/signature.py, launching.py) that does the same without a compiler; the
    tests run both.  Only the limited API of CPython 3.11 is used.  Nothing here knows a kernel, a family or a device.
 
-   Sources: dlpack.h 1.1 (DLTensor, DLPackExchangeAPI); CUDA driver API (cuLaunchKernel, cuCtxGetCurrent); HIP
+   Sources: dlpack.h 1.1 (DLTensor, DLPackExchangeAPI); CUDA driver API (cuLaunchKernel, cuLaunchKernelEx, cuCtxGetCurrent); HIP
    (hipModuleLaunchKernel, hipGetDevice). */
 
 #define PY_SSIZE_T_CLEAN
@@ -173,15 +173,42 @@ typedef struct {
         pointers, scalars;
 } Recipe;
 
-enum { CUDA = 1, HIP = 2 };
+enum { CUDA = 1, HIP = 2, CUDA_DEPENDENT = 3 };
 enum { F32 = 0, I32 = 1, I64 = 2 };
 
 typedef int (*Launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
                       void **);
 
+/* CUlaunchAttribute and CUlaunchConfig of cuda.h; the attribute is CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION. */
+enum { STREAM_SERIALIZATION = 6 };
+typedef struct {
+    uint32_t id, padding;
+    int32_t value;
+    char rest[60];
+} Attribute;
+typedef struct {
+    unsigned grid[3], threads[3], shared_bytes;
+    void *stream;
+    Attribute *attributes;
+    unsigned attribute_count;
+} Configuration;
+typedef int (*LaunchConfigured)(const Configuration *, void *, void **, void **);
+
+static int start(const Recipe *recipe, void *stream, void **extra)
+{
+    void *function = (void *)(uintptr_t)recipe->function;
+    unsigned x = (unsigned)recipe->grid_x, y = (unsigned)recipe->grid_y, z = (unsigned)recipe->grid_z;
+    unsigned threads = (unsigned)recipe->threads, shared = (unsigned)recipe->lds_bytes;
+    if (recipe->kind != CUDA_DEPENDENT)
+        return ((Launch)(uintptr_t)recipe->launch)(function, x, y, z, threads, 1, 1, shared, stream, NULL, extra);
+    Attribute attribute = {STREAM_SERIALIZATION, 0, 1, {0}};
+    Configuration configuration = {{x, y, z}, {threads, 1, 1}, shared, stream, &attribute, 1};
+    return ((LaunchConfigured)(uintptr_t)recipe->launch)(&configuration, function, NULL, extra);
+}
+
 static int is_current(const Recipe *recipe)
 {
-    if (recipe->kind == CUDA) {
+    if (recipe->kind != HIP) {
         void *context = NULL;
         return ((int (*)(void **))(uintptr_t)recipe->get_current)(&context) == 0 &&
                (int64_t)(uintptr_t)context == recipe->current;
@@ -279,13 +306,10 @@ static PyObject *fast_launch(PyObject *module, PyObject *arguments)
         return PyLong_FromLong(NOT_CURRENT);
     size_t size = (size_t)recipe.block_bytes;
     /* The markers of the two drivers differ in the last one alone. */
-    void *extra[] = {(void *)1, block, (void *)2, &size, (void *)(uintptr_t)(recipe.kind == CUDA ? 0 : 3)};
-    Launch launch = (Launch)(uintptr_t)recipe.launch;
+    void *extra[] = {(void *)1, block, (void *)2, &size, (void *)(uintptr_t)(recipe.kind == HIP ? 3 : 0)};
     int status;
     Py_BEGIN_ALLOW_THREADS
-    status = launch((void *)(uintptr_t)recipe.function, (unsigned)recipe.grid_x, (unsigned)recipe.grid_y,
-                    (unsigned)recipe.grid_z, (unsigned)recipe.threads, 1, 1, (unsigned)recipe.lds_bytes,
-                    (void *)(uintptr_t)stream, NULL, extra);
+    status = start(&recipe, (void *)(uintptr_t)stream, extra);
     Py_END_ALLOW_THREADS
     return PyLong_FromLong(status);
 }

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from assay.bundle.faults import Fault
-from assay.bundle.records import Row
+from assay.bundle.records import DEPENDENT_LAUNCH, Row
 
 from .choosing import Chooser
 from .contract import Contract
@@ -186,7 +186,8 @@ class Executor:
         if row.lds_bytes > limit:
             raise ArgumentError([Fault(f"shared memory of {label}", f"{row.lds_bytes} bytes", f"at most {limit}")])
         arguments = tuple((a.offset, a.size) for a in row.arguments)
-        wanted = Wanted(label, row.symbol, row.lds_bytes, row.num_warps * row.wavefront_size, arguments)
+        threads, dependent = row.num_warps * row.wavefront_size, row.launch.get(DEPENDENT_LAUNCH) is True
+        wanted = Wanted(label, row.symbol, row.lds_bytes, threads, arguments, dependent)
         return self.driver.load(self.kernels.code(row), wanted)
 
     def preload(self, families: Collection[str] = ()) -> int:

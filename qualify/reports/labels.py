@@ -40,5 +40,11 @@ def launch_label(launch: Axes) -> str:
 
 
 def launch_values(launch: Axes) -> str:
-    """`128 st1 w4`: for a column whose title names the fields."""
-    return " ".join(f"{_SHORT_LAUNCH.get(name, '')}{spell(value)}" for name, value in launch)
+    """`128 st1 w4`: for a column whose title names the fields.  A flag that is set is its words' initials."""
+    return " ".join(_value(name, value) for name, value in launch if value is not False)
+
+
+def _value(name: str, value: Any) -> str:
+    if value is True:
+        return "".join(word[0] for word in name.split("_"))
+    return f"{_SHORT_LAUNCH.get(name, '')}{spell(value)}"

@@ -9,8 +9,9 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from .driver import MismatchError, Wanted
-from .native import Library
+from .cuda_launch import LaunchConfiguration
+from .driver import Function, LaunchGrid, MismatchError, NativeLaunch, Wanted
+from .native import ArgumentBlock, Library
 from .native_driver import Module, Names, NativeDriver
 
 LIBRARY_NAMES: tuple[str, ...] = ("libcuda.so.1",)
@@ -41,17 +42,20 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuFuncSetAttribute": (_void, _int, _int),
     "cuOccupancyMaxActiveBlocksPerMultiprocessor": (_out(_int), _void, _int, _size),
     "cuLaunchKernel": (_void, _uint, _uint, _uint, _uint, _uint, _uint, _uint, _void, _void, _void),
+    "cuLaunchKernelEx": (_out(LaunchConfiguration), _void, _void, _void),
     "cuMemAlloc_v2": (_out(_void), _size),
     "cuMemFree_v2": (_void,),
     "cuMemsetD32_v2": (_void, _uint, _size),
     "cuMemcpyDtoH_v2": (_void, _void, _size),
 }
-# From CUDA 12.4 on.
-_OPTIONAL = ("cuFuncGetParamInfo",)
+# From CUDA 12.4 and 11.8 on.  Without the second a dependent kernel starts behind the one before it, as others do.
+_OPTIONAL = ("cuFuncGetParamInfo", "cuLaunchKernelEx")
 # CUdevice_attribute, CUfunction_attribute and CUjit_option numbers of cuda.h.
 MULTIPROCESSORS, MAJOR, MINOR, OPTIN_SHARED = 16, 75, 76, 97
 FUNCTION_MAX_DYNAMIC = 8
 ERROR_LOG, ERROR_LOG_BYTES = 5, 6
+# NativeLaunch.kind of a dependent launch.
+_DEPENDENT_KIND = 3
 # Above this a kernel must be allowed its shared memory, static and dynamic together.
 _DEFAULT_SHARED = 48 * 1024
 
@@ -133,6 +137,23 @@ class CudaDriver(NativeDriver):
         if tuple(found) != wanted.arguments:
             given = f"the kernel's arguments (offset, size) are {tuple(found)}"
             raise MismatchError(f"{wanted.label}: {given}, its row says {wanted.arguments}")
+
+    def _start(self, function: Function, grid: LaunchGrid, block: ArgumentBlock, stream: int) -> int:
+        if not self._starts_early(function):
+            return super()._start(function, grid, block, stream)
+        configuration = LaunchConfiguration.dependent(grid, function.threads, function.lds_bytes, stream)
+        launch = self._library.function("cuLaunchKernelEx")
+        return launch(ctypes.byref(configuration), function.handle, None, block.extra)
+
+    def native_launch(self, function: Function) -> NativeLaunch:
+        native = super().native_launch(function)
+        if not self._starts_early(function):
+            return native
+        launch = ctypes.cast(self._library.function("cuLaunchKernelEx"), _void).value or 0
+        return native._replace(kind=_DEPENDENT_KIND, launch=launch)
+
+    def _starts_early(self, function: Function) -> bool:
+        return function.dependent and self._library.has("cuLaunchKernelEx")
 
     def _error_text(self, status: int) -> tuple[str, str]:
         name, said = ctypes.c_char_p(), ctypes.c_char_p()

@@ -34,12 +34,22 @@ class Wanted:
     """What a row says of its kernel.
 
     label: the row, for messages.  lds_bytes: dynamic shared memory at launch.  threads: of a workgroup.
-    arguments: (offset, size) of each in bytes, hidden ones included.
+    arguments: (offset, size) of each in bytes, hidden ones included.  dependent: it may be launched while the kernel
+    before it still runs, as it waits by itself.
     """
 
-    __slots__ = ("arguments", "label", "lds_bytes", "symbol", "threads")
+    __slots__ = ("arguments", "dependent", "label", "lds_bytes", "symbol", "threads")
 
-    def __init__(self, label: str, symbol: str, lds_bytes: int, threads: int, arguments: tuple[tuple[int, int], ...]):
+    def __init__(
+        self,
+        label: str,
+        symbol: str,
+        lds_bytes: int,
+        threads: int,
+        arguments: tuple[tuple[int, int], ...],
+        dependent: bool = False,
+    ):
+        self.dependent = dependent
         self.label = label
         self.symbol = symbol
         self.lds_bytes = lds_bytes
@@ -48,16 +58,17 @@ class Wanted:
 
 
 class Function:
-    """A kernel loaded on one device.  `handle` and `module` mean something to its driver alone."""
+    """What was wanted, loaded on one device.  `handle` and `module` mean something to its driver alone."""
 
-    __slots__ = ("handle", "label", "lds_bytes", "module", "threads")
+    __slots__ = ("dependent", "handle", "label", "lds_bytes", "module", "threads")
 
-    def __init__(self, handle: Any, module: Any, label: str, lds_bytes: int, threads: int):
+    def __init__(self, handle: Any, module: Any, wanted: Wanted):
         self.handle = handle
         self.module = module
-        self.label = label
-        self.lds_bytes = lds_bytes
-        self.threads = threads
+        self.label = wanted.label
+        self.lds_bytes = wanted.lds_bytes
+        self.threads = wanted.threads
+        self.dependent = wanted.dependent
 
 
 class MismatchError(AssayRuntimeError):
@@ -74,7 +85,7 @@ class Pointer(NamedTuple):
 
 
 class NativeLaunch(NamedTuple):
-    """Addresses of C functions, and what must be current for them.  kind: 1 for CUDA, 2 for HIP, as _fast.c has it.
+    """Addresses of C functions, and what must be current for them.  kind: as _fast.c has it.
 
     current: the context that `get_current` must give (CUDA), or the device's ordinal (HIP).
     """

@@ -87,7 +87,7 @@ class EmulatorDriver(Driver):
         most = program.kernel.resources.max_threads
         if most is not None and wanted.threads > most:
             raise MismatchError(f"{wanted.label}: {wanted.threads} threads a workgroup, the kernel takes {most}")
-        return Function(program, None, wanted.label, wanted.lds_bytes, wanted.threads)
+        return Function(program, None, wanted)
 
     def unload(self, function: Function) -> None:
         """A program is memory of this process."""

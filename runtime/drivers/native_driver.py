@@ -151,7 +151,7 @@ class NativeDriver(Driver):
             except BaseException:
                 self._drop(module, doing)
                 raise
-        return Function(function.value, module, wanted.label, wanted.lds_bytes, wanted.threads)
+        return Function(function.value, module, wanted)
 
     def _check_image(self, code: bytes, wanted: Wanted) -> None:
         """The architecture that the code itself names: a driver may load a neighbour's, which may compute wrongly."""
@@ -194,16 +194,18 @@ class NativeDriver(Driver):
         self._guard.check()
         current = self._current_type()
         if not self._get_current(ctypes.byref(current)) and current.value == self._own:
-            status = self._launch(
-                function.handle, *grid, function.threads, 1, 1, function.lds_bytes, stream, None, block.extra
-            )
+            status = self._start(function, grid, block, stream)
         else:
             with Current(self, f"launching {function.label} on {self.name}"):
-                status = self._launch(
-                    function.handle, *grid, function.threads, 1, 1, function.lds_bytes, stream, None, block.extra
-                )
+                status = self._start(function, grid, block, stream)
         if status:
             raise self._error(self._names.launch, status, f"launching {function.label} on {self.name}")
+
+    def _start(self, function: Function, grid: LaunchGrid, block: ArgumentBlock, stream: int) -> int:
+        """The driver's own status of the launch, on the current device."""
+        return self._launch(
+            function.handle, *grid, function.threads, 1, 1, function.lds_bytes, stream, None, block.extra
+        )
 
     def native_launch(self, function: Function) -> NativeLaunch:
         launch, get_current = (ctypes.cast(item, _void).value or 0 for item in (self._launch, self._get_current))

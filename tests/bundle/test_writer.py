@@ -30,6 +30,10 @@ def first_row(small, **changes):
         ({"lds_bytes": 65_537}, "65,537 bytes of launch-time shared memory; allowed: at most 65,536 on gfx1201"),
         ({"lds_bytes": True}, "lds_bytes: True; allowed: an integer"),
         ({"wavefront_size": 64}, "wavefront_size 64; allowed: 32 on gfx1201"),
+        (
+            {"launch": {"programmatic_dependent_launch": True}},
+            "launch: programmatic_dependent_launch True on hip; allowed: true or false, and true for cuda alone",
+        ),
         ({"num_warps": 3}, "num_warps: 3; allowed: 1, 2, 4, 8, 16 or 32"),
         ({"hidden_arguments": 2}, "hidden_arguments: 2; allowed: 1, as listed"),
         ({"launch": {"BLOCK_N": 64}}, "launch: .*as its variant record says"),

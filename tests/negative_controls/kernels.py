@@ -25,7 +25,7 @@ DECODE = {
     "offset_bits": 32,
     "reader": "packed",
 }
-MERGE = {"family": "merge_splits", "head_dim": 64, "sinks": True}
+MERGE = {"family": "merge_splits", "head_dim": 64, "sinks": True, "most_splits": 128}
 
 
 def compiled(axes: dict[str, Any], specs: Path = SHIPPED) -> tuple[Variant, EmulationRequest]:

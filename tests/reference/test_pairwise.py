@@ -13,7 +13,8 @@ AXES = {"head_dim": 64, "gqa": 1, "kv_format": "fp8_per_token_head", "window": T
 
 @functools.cache
 def chosen():
-    return [case for case in reference.cases("decode_attention", AXES) if case.name != "every code"]
+    by_themselves = ("every code", "NaN in a query, and in a key")
+    return [case for case in reference.cases("decode_attention", AXES) if case.name not in by_themselves]
 
 
 def test_about_a_dozen_cases_cover_every_pair_that_a_call_can_have():

@@ -163,3 +163,46 @@ def test_numbers_are_those_of_the_public_header(tmp_path):
     command = [compiler(), f"-I{header}", "-fsyntax-only", str(tmp_path / "numbers.c")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+DEPENDENT = {"num_stages": 2, "programmatic_dependent_launch": True}
+
+
+def _launched_both_ways(bench, path):
+    """The same launch from Python and from C."""
+    tensors = bench.tensors()
+    with load(path, device="cuda:0") as kernels:
+        bench.launch(kernels, "a", tensors)
+        executor = kernels._executor
+        prepared = executor.prepare("copy", executor.views("copy", tensors), {"n": 3}, {"pick": "a"})
+        prepared.bind([tensors[name].address for name in prepared.pointer_names], [3])(0)
+    first, second = bench.standin.launches
+    seen = [(x.block, [*x.grid], [*x.threads], x.shared, x.stream) for x in (first, second)]
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("launch", [DEPENDENT, {**DEPENDENT, "programmatic_dependent_launch": False}])
+def test_a_kernel_that_waits_by_itself_may_start_before_the_one_before_it_ends(cuda, launch):
+    cuda.standin.current = 0
+    _launched_both_ways(cuda, cuda.bundle("a", launch=launch))
+    early = launch["programmatic_dependent_launch"]
+    assert (cuda.standin.count("cuLaunchKernelEx"), cuda.standin.count("cuLaunchKernel")) == (
+        (2, 0) if early else (0, 2)
+    )
+
+
+def test_a_driver_without_dependent_launches_starts_such_kernels_in_order(factory, tmp_path, monkeypatch):
+    """cuLaunchKernelEx came with CUDA 11.8."""
+    path = compile_standin("cuda", tmp_path / "older.so", without=("cuLaunchKernelEx",))
+    monkeypatch.setattr("assay.runtime.drivers.cuda.LIBRARY_NAMES", (str(path),))
+    older = Bench(Standin("cuda", path), factory, tmp_path)
+    _launched_both_ways(older, older.bundle("a", launch=DEPENDENT))
+    assert older.standin.count("cuLaunchKernel") == 2
+
+
+def test_the_driver_is_told_which_launches_are_dependent(cuda):
+    """A status of cuLaunchKernelEx is an error like any other."""
+    with load(cuda.bundle("a", launch=DEPENDENT), device="cuda:0") as kernels:
+        cuda.standin.fail("cuLaunchKernelEx", 719)
+        with pytest.raises(DriverError, match="719"):
+            cuda.launch(kernels, "a", cuda.tensors())

@@ -42,7 +42,7 @@ class Recorder(Driver):
 
     def load(self, code, wanted):
         self.loaded.append(wanted.label)
-        return Function(len(self.loaded), None, wanted.label, wanted.lds_bytes, wanted.threads)
+        return Function(len(self.loaded), None, wanted)
 
     def launch(self, function, grid, block, stream, pointers=()):
         start = ctypes.cast(block.extra[1], ctypes.POINTER(ctypes.c_char))

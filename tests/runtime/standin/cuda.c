@@ -226,9 +226,8 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *groups, void *function, int
     return 0;
 }
 
-int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                   unsigned shared, uint64_t stream, void **parameters, void **extra) {
-    ENTER();
+static int start_kernel(void *function, const uint32_t grid[3], const uint32_t threads[3], unsigned shared,
+                        uint64_t stream, void **parameters, void **extra) {
     Module *module;
     int status = of_current(&module, function);
     if (status) return status;
@@ -236,8 +235,35 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     if (parameters) return INVALID_VALUE;
     /* 48 KiB and more, static and dynamic together, only where the kernel was allowed it. */
     if (module->object->static_shared + shared >= 49152 && (int)shared > module->dynamic_allowed) return INVALID_VALUE;
-    uint32_t grid[3] = {gx, gy, gz}, threads[3] = {bx, by, bz};
     return launch(module, grid, threads, shared, stream, extra, 0);
+}
+
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                   unsigned shared, uint64_t stream, void **parameters, void **extra) {
+    ENTER();
+    uint32_t grid[3] = {gx, gy, gz}, threads[3] = {bx, by, bz};
+    return start_kernel(function, grid, threads, shared, stream, parameters, extra);
+}
+
+typedef struct {
+    unsigned id, padding;
+    int value;
+    char rest[60];
+} Attribute;
+
+typedef struct {
+    uint32_t grid[3], threads[3], shared;
+    uint64_t stream;
+    const Attribute *attributes;
+    unsigned attribute_count;
+} Configuration;
+
+/* One attribute is known, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION: kernels run one after the other here. */
+int cuLaunchKernelEx(const Configuration *wanted, void *function, void **parameters, void **extra) {
+    ENTER();
+    for (unsigned index = 0; index < wanted->attribute_count; index++)
+        if (wanted->attributes[index].id != 6 || wanted->attributes[index].value != 1) return INVALID_VALUE;
+    return start_kernel(function, wanted->grid, wanted->threads, wanted->shared, wanted->stream, parameters, extra);
 }
 
 int cuMemAlloc_v2(void **address, size_t size) {
