@@ -6,7 +6,8 @@ Named tuples and not dataclasses: a runtime makes these classes each time it sta
 takes a millisecond to make, a named tuple a twentieth of it. For the same reason the annotations are no strings.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from .conditions import Condition
@@ -51,7 +52,7 @@ class Row(NamedTuple):
     object: str
     """SHA-256 of the raw code object, hexadecimal."""
     grid: tuple[tuple[str, ...], ...]
-    """One to three axes, each a product of named dimensions of the call; an empty axis is 1."""
+    """One to three axes, each a product of terms, as `grid_size` reads them; an empty axis is 1."""
     num_warps: int
     wavefront_size: int
     lds_bytes: int
@@ -128,6 +129,19 @@ class Manifest(NamedTuple):
     def __hash__(self) -> int:
         # Dictionaries have none.
         return hash((self.bundle_version, self.assay_version, self.profile, self.targets))
+
+
+def grid_size(axis: Iterable[str], dims: Mapping[str, int]) -> int:
+    """Programs along one axis of a grid.
+
+    A term is a dimension of the call, a product of some (`rows*gqa`), or either by what one program takes of it,
+    rounded up (`tokens/64`).
+    """
+    size = 1
+    for term in axis:
+        names, _, per_program = term.partition("/")
+        size *= -(-math.prod(dims[name] for name in names.split("*")) // int(per_program or 1))
+    return size
 
 
 def as_json(record: Any) -> dict[str, Any]:

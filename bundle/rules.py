@@ -48,6 +48,15 @@ def _is_name(value: Any) -> bool:
     return type(value) is str and 0 < len(value) <= 128 and value[0] in _WORD and not value.strip(_NAME)
 
 
+def _is_grid_term(value: Any) -> bool:
+    if type(value) is not str or not value.isascii():
+        return False
+    names, slash, per_program = value.partition("/")
+    # Nine digits: any block of elements, and no zero in front of it.
+    counts = per_program.isdigit() and len(per_program) <= 9 and per_program[0] != "0"
+    return all(map(_is_name, names.split("*"))) and (counts if slash else True)
+
+
 def _is_text(value: Any) -> bool:
     return type(value) is str
 
@@ -69,8 +78,8 @@ SOURCES: Check = (
 )
 NAMES: Check = (lambda v: _is_list_of(v, _is_name), "a list of names")
 GRID: Check = (
-    lambda v: _is_list_of(v, lambda axis: _is_list_of(axis, _is_name)) and 1 <= len(v) <= 3,
-    "one to three axes, each a list of dimension names",
+    lambda v: _is_list_of(v, lambda axis: _is_list_of(axis, _is_grid_term)) and 1 <= len(v) <= 3,
+    "one to three axes, each a list of dimensions, their products or parts, as in rows*gqa/16",
 )
 ANY: Check = (lambda _: True, "")
 

@@ -102,12 +102,16 @@ class CompileRequest:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A candidate made concrete.  `id` hashes problem, launch, target, specialisation and rendered source, no more."""
+    """A candidate made concrete.  `id` hashes problem, launch, target, specialisation and rendered source, no more.
+
+    grid: of each axis the terms, `dimension` or `dimension/N`, as bundle.records.grid_size reads them.
+    """
 
     id: str
     candidate: Candidate
     request: CompileRequest
     arguments: tuple[ExpectedArgument, ...]
+    grid: tuple[tuple[str, ...], ...]
 
     @property
     def specialisation(self) -> dict[str, Any]:

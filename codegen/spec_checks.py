@@ -145,7 +145,7 @@ def check_family(parsed: Parsed[FamilyFile], targets: Collection[TargetFile], te
             faults += check_predicate(getattr(constraint, key), ("constraints", index, key), source, on_target)
     faults += _check_arguments(family, source, axes)
     faults += _check_constants(family, source, {**axes, **launch})
-    faults += _check_grid(family, source)
+    faults += _check_grid(family, source, {**axes, **launch})
     faults += _check_candidates(family, source, on_target, launch)
     faults += _check_dispatch(family, source, axes, on_target)
     for index, item in enumerate(family.preferences):
@@ -313,14 +313,38 @@ def _check_constants(family: FamilyFile, source: YamlSource, names: Domains) -> 
     return faults
 
 
-def _check_grid(family: FamilyFile, source: YamlSource) -> list[Fault]:
-    known = {dim for argument in family.arguments for dim in argument.shape or ()}
-    return [
-        _unknown("dimension", dim, known, source, ("grid", axis, index), key=False)
-        for axis, dims in enumerate(family.grid)
-        for index, dim in enumerate(dims)
-        if dim not in known
+def _check_grid(family: FamilyFile, source: YamlSource, names: Domains) -> list[Fault]:
+    of_tensors = {dim for argument in family.arguments for dim in argument.shape or ()}
+    faults = [
+        Fault(source.where(("dimensions", name), key=True), f"{name} is taken", "a name that no tensor's dimension has")
+        for name in family.dimensions
+        if name in of_tensors
     ]
+    known = of_tensors | family.dimensions.keys()
+    for axis, terms in enumerate(family.grid):
+        for index, term in enumerate(terms):
+            path: KeyPath = ("grid", axis, index)
+            dims, slash, per_program = term.partition("/")
+            unknown = [dim for dim in dims.split("*") if dim not in known]
+            faults += [_unknown("dimension", dim, known, source, path, key=False) for dim in unknown]
+            if slash:
+                faults += _check_per_program(per_program, family, names, source, path)
+    return faults
+
+
+def _check_per_program(name: str, family: FamilyFile, names: Domains, source: YamlSource, path: KeyPath) -> list[Fault]:
+    """What a program takes of a dimension: a constant, or an axis or launch field of positive integers."""
+    if name in family.constants:
+        literal = family.constants[name].literal
+        return (
+            [] if literal is None or literal > 0 else [Fault(source.where(path), f"{name} is {literal}", "at least 1")]
+        )
+    if name not in names:
+        known = [*names, *family.constants]
+        return [_unknown("constant, axis or launch field", name, known, source, path, key=False)]
+    if all(type(value) is int and value > 0 for value in names[name]):
+        return []
+    return [Fault(source.where(path), name, "a constant, axis or launch field of positive integers")]
 
 
 def _check_candidates(family: FamilyFile, source: YamlSource, on_target: TargetDomains, launch: Domains) -> list[Fault]:

@@ -12,6 +12,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,47}$")]
+# A dimension, a product of some, or either by what a program takes of it, an axis, launch field or constant:
+# `rows*gqa/BLOCK_M`.
+_NAME = r"[A-Za-z][A-Za-z0-9_]{0,47}"
+GRID_TERM = rf"^{_NAME}(\*{_NAME})*(/{_NAME})?$"
+GridTerm = Annotated[str, StringConstraints(pattern=GRID_TERM)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=400)]
 
 _AXIS_TEXT = r"[A-Za-z0-9_.+\-]{1,48}"
@@ -242,7 +247,10 @@ class FamilyFile(SpecModel):
     constraints: list[Constraint] = []
     arguments: Annotated[list[ArgumentSpec], Field(min_length=1)]
     constants: dict[Name, ConstantRule] = {}
-    grid: Annotated[list[list[Name]], Field(min_length=1, max_length=3)]
+    dimensions: Annotated[
+        dict[Name, Text], Field(description="sizes that the caller gives and no tensor has; the grid may use them")
+    ] = {}
+    grid: Annotated[list[list[GridTerm]], Field(min_length=1, max_length=3)]
     launch: dict[Name, Axis] = {}
     candidates: Annotated[list[CandidateGroup], Field(min_length=1)]
     dispatch: dict[Name, Literal["equal", "multiple_of", "at_least", "at_most"]]

@@ -10,7 +10,7 @@ from pydantic import BaseModel, StringConstraints, ValidationError
 
 from assay.bundle.faults import Fault, did_you_mean
 
-from .spec_models import FamilyFile, Waiver
+from .spec_models import GRID_TERM, FamilyFile, Waiver
 from .yaml_source import KeyPath, YamlSource
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -59,6 +59,7 @@ def _pattern(model: type[BaseModel], field: str) -> str:
 _SHAPES = {"model_type": "a mapping", "dict_type": "a mapping", "list_type": "a list"}
 _PATTERNS = {
     _pattern(FamilyFile, "kernel"): "a name: a letter, then letters, digits and _, 48 at most",
+    GRID_TERM: "a dimension, or a term such as rows*gqa/BLOCK_M",
     _pattern(FamilyFile, "template"): "the name of a file in templates/ that ends in .j2",
     _pattern(Waiver, "variant"): "16 hexadecimal digits, quoted",
     _pattern(Waiver, "expires"): "a date such as 2027-01-31",

@@ -59,7 +59,8 @@ def make_variant(family: FamilyFile, target: TargetFile, candidate: Candidate, r
         "source": source,
     }
     variant_id = sha256_hex(canonical_json(identity))[:ID_DIGITS]
-    return Variant(variant_id, candidate, request, _layout(arguments, axes))
+    grid = tuple(tuple(_grid_term(term, {**axes, **launch, **constants}) for term in terms) for terms in family.grid)
+    return Variant(variant_id, candidate, request, _layout(arguments, axes), grid)
 
 
 def expected_cost(request: CompileRequest) -> float:
@@ -117,6 +118,11 @@ def _constant(rule: ConstantRule, values: dict[str, Any]) -> int:
     if rule.value_of is not None:
         return values[rule.value_of]
     return 1 << (int(values[rule.next_power_of_two or ""]) - 1).bit_length()
+
+
+def _grid_term(term: str, values: dict[str, Any]) -> str:
+    dims, slash, per_program = term.partition("/")
+    return f"{dims}/{values[per_program]}" if slash else dims
 
 
 def _layout(arguments: list[ArgumentSpec], axes: dict[str, Any]) -> tuple[ExpectedArgument, ...]:

@@ -111,6 +111,7 @@ def _contract(family: FamilyFile) -> dict[str, Any]:
         "axes": {name: axis.about for name, axis in family.axes.items()},
         "arguments": arguments,
         "extents": _extents(family),
+        "dimensions": family.dimensions,
         "grid": family.grid,
         # Decimal text: the manifest holds no floats, whose spelling could differ between writers.
         "tolerance": {"absolute": repr(family.tolerance.absolute), "relative": repr(family.tolerance.relative)},
@@ -138,7 +139,7 @@ def _row(family: FamilyFile, target: TargetFile, judgement: Judgement) -> Row:
         preference=preference,
         symbol=judgement.outcome.symbol,
         object=code_sha256(judgement),
-        grid=tuple(tuple(dims) for dims in family.grid),
+        grid=variant.grid,
         num_warps=variant.request.num_warps,
         wavefront_size=target.wavefront_size,
         lds_bytes=judgement.outcome.shared_bytes or 0,

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from assay import reference
+from assay.bundle.records import grid_size
 from assay.reference import Case
 from assay.reference.judging import CaseResult, compare
 
@@ -18,7 +17,7 @@ CallArgument = tuple[str, str, str, str | None, int | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRequest:
-    """What calls of a variant look like.  arguments: explicit ones in order.  grid: the family's, by dimension names.
+    """What calls of a variant look like.  arguments: explicit ones in order.  grid: the row's.
 
     tolerance: (absolute, relative).
     """
@@ -36,7 +35,7 @@ class CallRequest:
 
     def grid_of(self, case: Case) -> tuple[int, ...]:
         """Programs by axis."""
-        return tuple(int(np.prod([case.dims[name] for name in axis], dtype=np.int64)) for axis in self.grid)
+        return tuple(grid_size(axis, case.dims) for axis in self.grid)
 
 
 def judge_case(request: CallRequest, case: Case, execute: Callable[[], str]) -> CaseResult:

@@ -142,7 +142,7 @@ def call_request(variant: Variant, family: FamilyFile) -> dict[str, Any]:
         "family": family.family,
         "axes": axes,
         "arguments": tuple(arguments),
-        "grid": tuple(tuple(dims) for dims in family.grid),
+        "grid": variant.grid,
         "tolerance": (family.tolerance.absolute, family.tolerance.relative),
     }
 

@@ -46,9 +46,10 @@ class Contract:
 
     By the argument's name: pointers; scalars, as f32, i32 or i64; strides, as the tensor and the dimension of it that
     they belong to.  extents: field of a dispatch condition -> tensors of whose extents it is the largest, in bytes.
+    dimensions: sizes that a caller gives and no tensor has.
     """
 
-    __slots__ = ("_strided", "extents", "family", "pointers", "scalars", "strides")
+    __slots__ = ("_strided", "dimensions", "extents", "family", "pointers", "scalars", "strides")
 
     def __init__(self, family: str, document: Mapping[str, Any]):
         """document: the manifest's `families` entry."""
@@ -57,6 +58,7 @@ class Contract:
         self.pointers = {a["name"]: _pointer(a) for a in arguments if a["kind"] == "pointer"}
         self.scalars = {a["name"]: a["dtype"] for a in arguments if a["kind"] == "scalar"}
         self.strides = {a["name"]: (a["of"], a["dim"]) for a in arguments if a["kind"] == "stride"}
+        self.dimensions = tuple(document.get("dimensions", ()))
         self.extents = {field: tuple(names) for field, names in document.get("extents", {}).items()}
         # Dimensions that have a stride argument.
         self._strided = set(self.strides.values())
@@ -156,6 +158,19 @@ class Contract:
         ]
         known = {name: value for name, value in scalars.items() if name in self.scalars}
         return unknown + [fault for name, v in known.items() if (fault := _scalar_fault(name, self.scalars[name], v))]
+
+    def dimension_faults(self, dims: Mapping[str, Any]) -> list[Fault]:
+        """Sizes that the caller must give, and those that are none."""
+        allowed = ", ".join(self.dimensions) or "none"
+        faults = [Fault(f"dims, {name}", "not given", "a size") for name in self.dimensions if name not in dims]
+        faults += [
+            Fault(f"dims, {name}", "not a size that callers give", allowed) for name in dims.keys() - {*self.dimensions}
+        ]
+        return faults + [
+            Fault(f"dims, {name}", repr(size), "an integer from 0 to 2147483647")
+            for name, size in dims.items()
+            if name in self.dimensions and (type(size) is not int or not 0 <= size < 2**31)
+        ]
 
     def facts(self, views: Mapping[str, TensorView]) -> dict[str, int]:
         """What dispatch asks of any call: the alignment that each alignment axis speaks of, and extents in bytes."""

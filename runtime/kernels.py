@@ -203,6 +203,7 @@ class Kernels(Chooser):
         scalars: Mapping[str, int | float] | None = None,
         facts: Mapping[str, Any] | None = None,
         *,
+        dims: Mapping[str, int] | None = None,
         stream: Any = None,
         force_row: str | None = None,
         forbid_rows: Collection[str] = (),
@@ -210,14 +211,18 @@ class Kernels(Chooser):
         """One kernel of any family on exactly the tensors of its contract; returns the row's id.
 
         facts: the values of the family's axes that tensors do not tell (window=False, gqa=8). They must be true of the
-        call; one that the tensors contradict is refused. What is written must be given: nothing is allocated.
+        call; one that the tensors contradict is refused. dims: the sizes that no tensor has, for a family that asks for
+        some. What is written must be given: nothing is allocated.
         """
         from .calls.frameworks import stream_handle
 
         executor = self._executor
         self._check_fields(family, facts or {})
         views = executor.views(family, tensors)
-        prepared = executor.prepare(family, views, scalars or {}, facts or {}, self._steer(force_row, forbid_rows))
+        if faults := executor.contract(family).dimension_faults(dims or {}):
+            raise ArgumentError(faults)
+        steering = self._steer(force_row, forbid_rows)
+        prepared = executor.prepare(family, views, scalars or {}, facts or {}, steering, dims)
         handle = stream_handle(stream, next(iter(tensors.values()), None))
         addresses = [views[name].address for name in prepared.pointer_names]
         # A call without a request has an empty grid, which drivers refuse.

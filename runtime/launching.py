@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from assay.bundle.faults import Fault
-from assay.bundle.records import KernelArgument, Row
+from assay.bundle.records import KernelArgument, Row, grid_size
 
 from . import fast
 from .contract import Contract
@@ -194,10 +194,7 @@ def stride_faults(contract: Contract, row: Row, views: Mapping[str, TensorView])
 
 def grid_of(row: Row, dims: Mapping[str, int], driver: Driver) -> LaunchGrid:
     """The launch grid for a call with these dimensions.  Raises ArgumentError where the device has no such grid."""
-    sizes = [1, 1, 1]
-    for axis, names in enumerate(row.grid):
-        for name in names:
-            sizes[axis] *= dims[name]
+    sizes = [grid_size(axis, dims) for axis in row.grid] + [1] * (3 - len(row.grid))
     faults = [
         Fault(f"{row.family}, grid axis {'xyz'[axis]}", f"{size} ({' x '.join(row.grid[axis])})", f"at most {limit}")
         for axis, (size, limit) in enumerate(zip(sizes, driver.grid_limit, strict=True))

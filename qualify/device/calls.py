@@ -49,7 +49,8 @@ def case_calls(kernels: Kernels, family: str, problem: Mapping[str, Any], force_
 
     def made(case: Case) -> Call:
         def start(views: Mapping[str, Any]) -> tuple[str, ...]:
-            return (kernels.launch(family, views, case.scalars, facts, force_row=force_row),)
+            dims = {name: case.dims[name] for name in contract.dimensions}
+            return (kernels.launch(family, views, case.scalars, facts, dims=dims, force_row=force_row),)
 
         dtypes = {name: contract.pointers[name].dtype_for(problem) or "" for name in case.outputs}
         return Call(case, start, lambda: reference.expected(family, case), dtypes, tolerance_of(kernels, family))

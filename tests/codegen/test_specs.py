@@ -281,7 +281,36 @@ WRONG = {
     ),
     "missing name": ("kernel: scale_rows\n", "", "1:1: missing key 'kernel'; allowed: a name", ""),
     "number for a name": ("dim: rows", "dim: 0", "24:64: dim: 0; allowed: a name", ""),
-    "number in a list of names": ("grid: [[rows]]", "grid: [[rows, 1]]", "31:15: grid: 1; allowed: a name", ""),
+    "number in a list of names": (
+        "grid: [[rows]]",
+        "grid: [[rows, 1]]",
+        "31:15: grid: 1; allowed: a dimension, or a term",
+        "",
+    ),
+    "grid term that is none": (
+        "grid: [[rows]]",
+        "grid: [[rows/]]",
+        "31:9: grid: 'rows/'; allowed: a dimension, or a term",
+        "",
+    ),
+    "grid by a stranger": (
+        "grid: [[rows]]",
+        "grid: [[rows/BLOK]]",
+        "31:9: unknown constant, axis or launch field 'BLOK'; allowed: ",
+        "did you mean BLOCK?",
+    ),
+    "grid by true": (
+        "grid: [[rows]]",
+        "grid: [[rows*widht/BLOCK]]",
+        "31:9: unknown dimension 'widht'; allowed: rows, width",
+        "did you mean width?",
+    ),
+    "dimension that a tensor has": (
+        "grid: [[rows]]",
+        "dimensions: {rows: how many}\ngrid: [[rows]]",
+        "31:14: rows is taken; allowed: a name that no tensor's dimension has",
+        "",
+    ),
     "key that is no name": ("BLOCK: {next", "B-LOCK: {next", "28:3: key 'B-LOCK'; allowed: a name", ""),
     "number for a text": (
         "relative: 0.0\n  against: float64 product",

@@ -30,7 +30,7 @@ class Maker:
     specs: object
 
     def judgement(self, problem, launch, reasons=(), **figures):
-        variant = Variant("0123456789abcdef", Candidate(problem, LAUNCHES[launch]), None, ())
+        variant = Variant("0123456789abcdef", Candidate(problem, LAUNCHES[launch]), None, (), ())
         known = {"vgpr_count": 10, "lds_total_bytes": 0, "max_threads": 64, "wavefront_size": 32, **figures}
         outcome = Outcome("compiled", code=b"code", seconds=0.25)
         return Judgement(variant, outcome, Resources(**known), None, tuple(reasons))
