@@ -5,7 +5,8 @@ first whose conditions all hold is the one. Nothing here looks at a device: `dev
 bundle.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -155,6 +156,22 @@ def explain(
 def nearest_first(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
     """The verdicts by number of failed conditions; rows equally far keep the order in which they are tried."""
     return tuple(sorted(verdicts, key=lambda verdict: len(verdict.failed)))
+
+
+def with_products(
+    request: Mapping[str, Any], products: Mapping[str, Sequence[str]], fields: Collection[str]
+) -> dict[str, Any]:
+    """The request with each field that is a product, where it names the field's dimensions and not the field.
+
+    fields: those that rows ask for; a dimension that is none of them has done its part then.
+    """
+    completed = dict(request)
+    for field, dims in products.items():
+        if field not in request and all(type(request.get(dim)) is int for dim in dims):
+            completed[field] = math.prod(request[dim] for dim in dims)
+            for dim in {*dims}.difference(fields):
+                completed.pop(dim, None)
+    return completed
 
 
 def unknown_fields(rows: Iterable[Row], request: Mapping[str, Any]) -> dict[str, str]:

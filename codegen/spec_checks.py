@@ -228,7 +228,7 @@ def _outlives(stride: ArgumentSpec, pointer: ArgumentSpec, axes: Domains) -> boo
     return any(holds(stride.when, problem) and not holds(pointer.when, problem) for problem in problems)
 
 
-_KEYS_OF_KIND = {"pointer": {"role", "shape"}, "stride": {"of", "dim"}, "scalar": set()}
+_KEYS_OF_KIND = {"pointer": {"role", "shape"}, "stride": {"of", "dim"}, "size": {"of", "dim"}, "scalar": set()}
 
 
 def _check_argument_keys(argument: ArgumentSpec, path: KeyPath, source: YamlSource) -> list[Fault]:
@@ -250,13 +250,13 @@ def _check_argument_keys(argument: ArgumentSpec, path: KeyPath, source: YamlSour
             )
     if argument.kind != "pointer" and argument.within_2gib is not None:
         faults.append(Fault(source.where((*path, "within_2gib"), key=True), "within_2gib", "on pointers only"))
-    if argument.kind == "scalar" and argument.alignment is not None:
+    if argument.kind in ("scalar", "size") and argument.alignment is not None:
         faults.append(Fault(source.where((*path, "alignment"), key=True), "alignment", "on pointers and strides only"))
     dtypes = {dtype for choices in (argument.dtype_by or {}).values() for dtype in choices.values()}
     dtypes |= {argument.dtype} if argument.dtype else set()
-    if argument.kind == "stride" and not dtypes <= {"i32", "i64"}:
+    if argument.kind in ("stride", "size") and not dtypes <= {"i32", "i64"}:
         given = f"{argument.name}: {', '.join(sorted(dtypes))}"
-        faults.append(Fault(source.where((*path, "dtype")), given, "i32 or i64 for a stride"))
+        faults.append(Fault(source.where((*path, "dtype")), given, f"i32 or i64 for a {argument.kind}"))
     return faults
 
 
@@ -402,6 +402,10 @@ def _check_dispatch(family: FamilyFile, source: YamlSource, axes: Domains, on_ta
             given = f"{condition.field}: {len(condition.limits())} limits"
             faults.append(Fault(source.where(path), given, "one of equal, multiple_of, at_least and at_most"))
         pointers = {argument.name for argument in family.arguments if argument.kind == "pointer"}
+        dims = {dim for argument in family.arguments for dim in argument.shape or ()} | family.dimensions.keys()
+        for name in condition.product_of:
+            if name not in dims:
+                faults.append(_unknown("dimension", name, dims, source, (*path, "product_of")))
         for name in condition.extent_of:
             if name not in pointers:
                 faults.append(_unknown("pointer", name, pointers, source, (*path, "extent_of")))

@@ -166,7 +166,7 @@ class Alignment(SpecModel):
 
 class ArgumentSpec(SpecModel):
     name: Name
-    kind: Literal["pointer", "scalar", "stride"]
+    kind: Literal["pointer", "scalar", "stride", "size"]
     dtype: Dtype | None = None
     dtype_by: dict[Name, dict[str, Dtype]] | None = None
     role: Literal["input", "output", "inout"] | None = None
@@ -209,6 +209,7 @@ class DispatchCondition(SpecModel):
     extent_of: Annotated[
         list[Name], Field(description="tensors of which the field is the largest extent, in bytes from first to last")
     ] = []
+    product_of: Annotated[list[Name], Field(description="dimensions of which the field is the product")] = []
     equal: AxisValue | None = None
     multiple_of: Annotated[int, Field(ge=1)] | None = None
     at_least: int | None = None

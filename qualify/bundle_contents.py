@@ -111,6 +111,7 @@ def _contract(family: FamilyFile) -> dict[str, Any]:
         "axes": {name: axis.about for name, axis in family.axes.items()},
         "arguments": arguments,
         "extents": _extents(family),
+        "products": {item.field: item.product_of for item in family.conditions if item.product_of},
         "dimensions": family.dimensions,
         "grid": family.grid,
         # Decimal text: the manifest holds no floats, whose spelling could differ between writers.
@@ -130,7 +131,7 @@ def _extents(family: FamilyFile) -> dict[str, list[str]]:
 def _row(family: FamilyFile, target: TargetFile, judgement: Judgement) -> Row:
     variant, problem = judgement.variant, judgement.variant.candidate.problem
     facts = {**target_facts(target), **dict(problem.axes)}
-    preference = next((item.preference for item in family.preferences if holds(item.when, facts)), 0)
+    preference = sum(item.preference for item in family.preferences if holds(item.when, facts))
     return Row(
         id=variant.id,
         family=family.family,

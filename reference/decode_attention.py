@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +23,9 @@ SPLIT_GRANULE = 32
 class _Shape:
     """What a case varies.  window is used where the problem has one; layout where its alignment class allows it.
 
-    lengths, splits, behind: of each request.  behind: keys after the query's own; below zero where it stands behind the
-    last key, as padding rows of a batch may.  nan: in the first request's last query head, and in a key of the second.
+    lengths, splits, behind: of each request.  behind: keys after the last query's own; below zero where it stands
+    behind the last key, as padding rows of a batch may.  nan: in the first request's last query head, and in a key of
+    the second.
     """
 
     name: str
@@ -65,6 +66,14 @@ _CHOSEN = (
     _Shape("NaN in a query, and in a key", (40, 70, 33), (2, 3, 1), 3, 64, kv_heads=2, layout="padded", nan=True),
     _Shape("tile edges, four KV heads", (33, 32, 127, 65, 0, 1), (2, 1, 1, 2, 1, 1), 2, 1, kv_heads=4, layout="offset"),
 )
+# (queries of a request, query heads a KV head) of the cases in turn, by the problem's `rows` and `block_m`.  Calls of the
+# largest block have more query rows than it holds, too: several programs take them.
+_QUERIES = {
+    (1, 64): ((1, 64), (1, 72), (1, 40)),
+    (8, 16): ((2, 8), (8, 2), (5, 3), (1, 7)),
+    (8, 32): ((4, 8), (8, 3), (5, 6), (2, 12)),
+    (8, 64): ((8, 8), (8, 9), (3, 24), (7, 5)),
+}
 # Every finite code, in both orientations; for problems whose cache holds codes.
 _CODES = _Shape("every code", (61,) * 16, (1,) * 16, 1, 61, codes=True)
 
@@ -98,7 +107,7 @@ def _quantised(axes: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Contents:
-    """q [batch, q_heads, head_dim] and cache rows [slots, kv_heads, head_dim] as they are stored; scales of the rows.
+    """q [batch, rows, kv_heads, gqa, head_dim] and cache rows [slots, kv_heads, head_dim] as they are stored; scales.
 
     Rows and scales by cache, 'k' and 'v'; no scales where rows are BF16.
     """
@@ -109,52 +118,70 @@ class _Contents:
 
 
 def _make(axes: Mapping[str, Any], shape: _Shape, number: int) -> Case:
-    rng = np.random.default_rng([number, axes["head_dim"], axes["gqa"]])
+    queries = _queries(axes, number)
+    rng = np.random.default_rng([number, axes["head_dim"], *queries])
     keys = sum(shape.lengths)
     slots = keys + 5
     # The first slot and the last are nobody's: what a masked lane reads must not be fine by chance.
     indices = 1 + rng.permutation(slots - 2)[:keys].astype(np.int32)
     fill = _code_contents if shape.codes else _random_contents
-    contents = fill(rng, axes, shape, indices, slots)
+    contents = fill(rng, axes, shape, queries, indices, slots)
     if shape.nan:
         _put_nan(contents, shape, indices)
     tensors = {
         "q": _place(contents.q, axes, shape, NAN_BF16, 1),
         **_caches(contents, axes, shape, np.setdiff1d(np.arange(slots), indices)),
-        **_requests(shape, indices, slots),
-        **_outputs(axes, shape),
+        **_requests(shape, queries[0], indices, slots),
+        **_outputs(axes, shape, queries),
     }
     scalars: dict[str, int | float] = {"sm_scale": shape.sm_scale or axes["head_dim"] ** -0.5}
     if axes["window"]:
         scalars["window_length"] = shape.window
-    dims = {"batch": len(shape.lengths), "kv_heads": shape.kv_heads, "splits": shape.grid_splits}
+    if axes["soft_cap"]:
+        scalars["logit_cap"] = 20.0
+    sizes = dict(zip(("rows", "gqa"), queries, strict=True))
+    dims = {"batch": len(shape.lengths), "kv_heads": shape.kv_heads, "splits": shape.grid_splits, **sizes}
     # Weights and scales are powers of two there: the values come out as they are, the scores but for their logarithm.
     limits = {"partial_out": (0.0, 0.0), "partial_lse": (0.0, 1e-6)} if shape.codes else {"partial_lse": LSE_LIMITS}
-    facts = {"quantised": _quantised(axes)}
+    facts = {"kv_format": axes["kv_format"]}
     return Case(shape.name, tensors, scalars, dims, ("partial_out", "partial_lse"), facts, limits)
+
+
+def _queries(axes: Mapping[str, Any], number: int) -> tuple[int, int]:
+    """(rows, gqa) of a problem's case of that number."""
+    most = axes["block_m"]
+    alone = ((1, most), (1, most - most // 4), (1, most // 2 + 1))
+    chosen = _QUERIES.get((axes["rows"], most), alone)
+    return chosen[number % len(chosen)]
 
 
 def _random_contents(
     rng: np.random.Generator,
     axes: Mapping[str, Any],
     shape: _Shape,
+    queries: tuple[int, int],
     indices: NDArray[np.int32],  # noqa: ARG001 - which key comes where is of no account
     slots: int,
 ) -> _Contents:
     heads, head_dim = shape.kv_heads, axes["head_dim"]
-    q = to_bf16(rng.standard_normal((len(shape.lengths), heads * axes["gqa"], head_dim)))
+    q = to_bf16(rng.standard_normal((len(shape.lengths), queries[0], heads, queries[1], head_dim)))
     if not _quantised(axes):
         # As large as values of real caches: with few keys, weights in BF16 cost up to 2**-9 of |v|, of 0.002 allowed.
         return _Contents(q, {name: to_bf16(0.5 * rng.standard_normal((slots, heads, head_dim))) for name in "kv"}, {})
     low, high = (math.log10(limit) for limit in shape.scales)
-    rows = {name: rng.choice(finite_e4m3fn_codes(), (slots, heads, head_dim)) for name in "kv"}
+    rows = {name: rng.choice(_every_code(axes), (slots, heads, head_dim)) for name in "kv"}
     scales = {name: (10.0 ** rng.uniform(low, high, (slots, heads))).astype(np.float32) for name in "kv"}
     return _Contents(q, rows, scales)
 
 
+def _every_code(axes: Mapping[str, Any]) -> NDArray[Any]:
+    """All codes of a row that stand for numbers."""
+    return finite_e4m3fn_codes() if axes["kv_format"] == "fp8_per_token_head" else np.arange(-127, 128).astype(np.int8)
+
+
 def _put_nan(contents: _Contents, shape: _Shape, indices: NDArray[np.int32]) -> None:
     """NaN in one query head, and in the last KV head's row (or the row's scale) of one key that its query sees."""
-    contents.q[0, -1, 3] = NAN_BF16
+    contents.q[0, -1, -1, -1, 3] = NAN_BF16
     slot = indices[shape.lengths[0] + shape.lengths[1] - 2]
     if contents.scales:
         contents.scales["k"][slot, -1] = np.nan
@@ -163,29 +190,40 @@ def _put_nan(contents: _Contents, shape: _Shape, indices: NDArray[np.int32]) -> 
 
 
 def _code_contents(
-    rng: np.random.Generator, axes: Mapping[str, Any], shape: _Shape, indices: NDArray[np.int32], slots: int
+    rng: np.random.Generator,
+    axes: Mapping[str, Any],
+    shape: _Shape,
+    queries: tuple[int, int],
+    indices: NDArray[np.int32],
+    slots: int,
 ) -> _Contents:
     """One key of each request takes all of the weight: its values are the output, its score is the log-sum-exp.
 
-    Its K row holds the codes of one exponent, each at every place of a 32-bit word, and q powers of two: the score is
-    an exact multiple of half the distance between two codes, and any code read as another one changes it.
+    Its K row holds the E4M3FN codes of one exponent, each at every place of a 32-bit word, or integers in turn, and q
+    powers of two: the score is an exact multiple of half the distance between two codes, and any code read as another
+    one changes it.
     """
-    batch, group, head_dim = len(shape.lengths), axes["gqa"], axes["head_dim"]
+    batch, (count, group), head_dim = len(shape.lengths), queries, axes["head_dim"]
     dims, heads = np.arange(head_dim), np.arange(group)
     words = dims // 4 % 16
     # Not the same for the codes of either sign: a sign that is lost must not cancel out.
-    q = np.broadcast_to(2.0 ** ((dims + words + heads[:, None]) % 4 + words // 8), (batch, group, head_dim))
-    rows = {name: rng.choice(finite_e4m3fn_codes(), (slots, 1, head_dim)) for name in "kv"}
+    q = 2.0 ** ((dims + words + heads[:, None]) % 4 + words // 8)
+    q = np.broadcast_to(q, (batch, count, 1, group, head_dim))
+    rows = {name: rng.choice(_every_code(axes), (slots, 1, head_dim)) for name in "kv"}
     scales = {name: (2.0 ** rng.integers(-8, 9, (slots, 1))).astype(np.float32) for name in "kv"}
     # The other keys' scores are negative beyond any exponential.
-    rows["k"][:], dominant = finite_e4m3fn_codes()[-1], np.empty(batch, np.int64)
+    rows["k"][:], dominant = (
+        -127 if rows["k"].dtype == np.int8 else finite_e4m3fn_codes()[-1],
+        np.empty(batch, np.int64),
+    )
     for request, length in enumerate(shape.lengths):
         dominant[request] = indices[sum(shape.lengths[:request]) + (4 * request + request % 4) % length]
     scales["k"] = np.float32(2.0**100) * np.ones_like(scales["k"])
     scales["k"][dominant, 0] = 2.0 ** (np.arange(batch) % 9 - 4.0)
     for request, slot in enumerate(dominant):
-        rows["k"][slot, 0] = _codes_of_exponent(request % 16, head_dim, turn=0)
-        rows["v"][slot, 0] = _codes_of_exponent(15 - request % 16, head_dim, turn=1)
+        for turn, name in enumerate("kv"):
+            codes = _integers if rows[name].dtype == np.int8 else _codes_of_exponent
+            rows[name][slot, 0] = codes(abs(15 * turn - request % 16), head_dim, turn=turn)
     return _Contents(to_bf16(q), rows, scales)
 
 
@@ -197,6 +235,11 @@ def _codes_of_exponent(exponent: int, head_dim: int, *, turn: int) -> NDArray[np
     return np.where(np.isin(codes, E4M3FN_NAN), codes - 1, codes).astype(np.uint8)
 
 
+def _integers(sixteenth: int, head_dim: int, *, turn: int) -> NDArray[np.int8]:
+    """A sixteenth of the codes -127 to 127 over a row; all sixteen hold each of them."""
+    return ((np.arange(head_dim) * 16 + sixteenth + turn) % 255 - 127).astype(np.int8)
+
+
 def _caches(
     contents: _Contents, axes: Mapping[str, Any], shape: _Shape, unused: NDArray[np.integer]
 ) -> dict[str, Strided]:
@@ -204,8 +247,11 @@ def _caches(
     tensors = {}
     for number, name in enumerate("kv"):
         rows = contents.rows[name]
-        rows[unused] = E4M3FN_NAN[0] if contents.scales else NAN_BF16
-        filler = E4M3FN_NAN[1] if contents.scales else NAN_BF16
+        # Integers have no NaN; their scales have.
+        poison, filler = (
+            {2: (NAN_BF16, NAN_BF16), 1: E4M3FN_NAN}[rows.itemsize] if rows.dtype != np.int8 else (-128, -128)
+        )
+        rows[unused] = poison
         tensors[f"{name}_cache"] = _place(rows, axes, shape, filler, 2 + number)
         if contents.scales:
             scale = contents.scales[name]
@@ -215,26 +261,28 @@ def _caches(
     return tensors
 
 
-def _requests(shape: _Shape, indices: NDArray[np.int32], slots: int) -> dict[str, Strided]:
+def _requests(shape: _Shape, rows: int, indices: NDArray[np.int32], slots: int) -> dict[str, Strided]:
     """CSR offsets, slots, positions and split counts.  Slots around the indices do not exist: using one is a fault."""
     before = 0 if shape.layout == "dense" else 7
     listed = np.concatenate([np.full(before, slots + 1000), indices, np.full(64, slots + 1000)]).astype(np.int32)
     behind = shape.behind or (0,) * len(shape.lengths)
+    last = np.array(shape.lengths, np.int64) - 1 - np.array(behind)
     return {
         "indptr": dense(np.cumsum([before, *shape.lengths]).astype(np.int32)),
         "indices": dense(listed),
-        "q_positions": dense(np.array(shape.lengths, np.int64) - 1 - np.array(behind)),
+        "q_positions": dense(last[:, None] - np.arange(rows - 1, -1, -1)),
         "num_kv_splits": dense(np.array(shape.splits, np.int32)),
     }
 
 
-def _outputs(axes: Mapping[str, Any], shape: _Shape) -> dict[str, Strided]:
+def _outputs(axes: Mapping[str, Any], shape: _Shape, queries: tuple[int, int]) -> dict[str, Strided]:
     """Poison everywhere; strides of partial_out are multiples of 16 bytes."""
-    out_shape = (len(shape.lengths), shape.kv_heads * axes["gqa"], shape.grid_splits, axes["head_dim"])
-    out_gaps, lse_gaps = ((), ()) if shape.layout == "dense" else ((12, 8, 4), (3, 2, 1))
+    rows, gqa = queries
+    out_shape = (len(shape.lengths), rows, shape.kv_heads, gqa, shape.grid_splits, axes["head_dim"])
+    out_gaps, lse_gaps = ((), ()) if shape.layout == "dense" else ((12, 8, 0, 4, 4), (3, 2, 0, 1, 1))
     return {
         "partial_out": spaced(np.full(out_shape, _POISON), _POISON, gaps=out_gaps, tail=64),
-        "partial_lse": spaced(np.full(out_shape[:3], _POISON), _POISON, gaps=lse_gaps, tail=64),
+        "partial_lse": spaced(np.full(out_shape[:5], _POISON), _POISON, gaps=lse_gaps, tail=64),
     }
 
 
@@ -247,43 +295,62 @@ def _place(values: NDArray[Any], axes: Mapping[str, Any], shape: _Shape, filler:
         return spaced(values, filler, tail=0)
     step = max(1, axes["alignment"] // values.itemsize)
     lead = step if shape.layout == "offset" else 0
-    return spaced(values, filler, lead=lead, gaps=(2 * gap * step, gap * step), tail=1)
+    # The heads of q lie one after the other, those of one KV head behind those of the one before.
+    inner = (0, gap * step) if values.ndim == 5 else ()
+    return spaced(values, filler, lead=lead, gaps=(2 * gap * step, gap * step, *inner), tail=1)
 
 
 def expected(case: Case) -> dict[str, NDArray[np.float64]]:
-    """Partial output [batch, q_heads, splits, head_dim] and LSE [batch, q_heads, splits]; 0 and -inf without keys."""
+    """Partial output [batch, rows, kv_heads, gqa, splits, head_dim] and its LSEs; 0 and -inf without keys."""
     q = from_bf16(case.tensors["q"].view)
-    batch, q_heads, head_dim = q.shape
-    kv_heads, grid_splits = case.dims["kv_heads"], case.dims["splits"]
+    batch, rows, kv_heads, gqa, head_dim = q.shape
     k, v = (_decode(case, cache) for cache in ("k", "v"))
-    indptr, indices = case.tensors["indptr"].view, case.tensors["indices"].view
-    out = np.zeros((batch, q_heads, grid_splits, head_dim))
-    lse = np.full((batch, q_heads, grid_splits), -np.inf)
-    for request in range(batch):
-        slots = indices[indptr[request] : indptr[request + 1]]
-        position = int(case.tensors["q_positions"].view[request])
-        window = case.scalars.get("window_length", position + 1)
-        visible = slots[max(0, position - int(window) + 1) : position + 1]
-        splits = int(case.tensors["num_kv_splits"].view[request])
-        size = math.ceil(math.ceil(len(visible) / splits) / SPLIT_GRANULE) * SPLIT_GRANULE
-        for split in range(grid_splits):
-            chosen = visible[split * size : (split + 1) * size]
-            if len(chosen) == 0:
-                continue
-            for head in range(q_heads):
-                kv_head = head * kv_heads // q_heads
-                scores = float(case.scalars["sm_scale"]) * (k(chosen, kv_head) @ q[request, head])
-                top = scores.max()
-                weights = np.exp(scores - top)
-                lse[request, head, split] = top + math.log(weights.sum())
-                out[request, head, split] = weights @ v(chosen, kv_head) / weights.sum()
+    out = np.zeros((batch, rows, kv_heads, gqa, case.dims["splits"], head_dim))
+    lse = np.full(out.shape[:-1], -np.inf)
+    for request, row, kv_head in itertools.product(range(batch), range(rows), range(kv_heads)):
+        for split, slots in _split_slots(case, request, row):
+            scores = float(case.scalars["sm_scale"]) * (q[request, row, kv_head] @ k(slots, kv_head).T)
+            if "logit_cap" in case.scalars:
+                scores = case.scalars["logit_cap"] * np.tanh(scores / case.scalars["logit_cap"])
+            top = scores.max(1, keepdims=True)
+            weights = np.exp(scores - top)
+            total = weights.sum(1, keepdims=True)
+            lse[request, row, kv_head, :, split] = (top + np.log(total))[:, 0]
+            out[request, row, kv_head, :, split] = weights @ v(slots, kv_head) / total
     return {"partial_out": out, "partial_lse": lse}
 
 
-def _decode(case: Case, cache: str) -> Any:
+def _split_slots(case: Case, request: int, row: int) -> Iterator[tuple[int, NDArray[np.integer]]]:
+    """Of each split in which the query sees keys: its number and the slots of those keys.
+
+    The splits cut what any query of the request sees.
+    """
+    indptr = case.tensors["indptr"].view
+    slots = case.tensors["indices"].view[indptr[request] : indptr[request + 1]]
+    positions = [int(position) for position in case.tensors["q_positions"].view[request]]
+    length = case.scalars.get("window_length", max(positions) + 1)
+    seen = [range(max(0, position - int(length) + 1), min(len(slots), position + 1)) for position in positions]
+    first, end = min((keys.start for keys in seen if keys), default=0), max(keys.stop for keys in seen)
+    splits = int(case.tensors["num_kv_splits"].view[request])
+    size = math.ceil(math.ceil(max(0, end - first) / splits) / SPLIT_GRANULE) * SPLIT_GRANULE
+    for split in range(case.dims["splits"]):
+        start = max(first + split * size, seen[row].start)
+        stop = min(first + (split + 1) * size, seen[row].stop)
+        if start < stop:
+            yield split, slots[start:stop]
+
+
+def _decode(case: Case, cache: str) -> Callable[[NDArray[np.integer], int], NDArray[np.float64]]:
     """Rows [keys, head_dim] in float64 of given slots and a KV head."""
     rows = case.tensors[f"{cache}_cache"].view
-    if not case.facts["quantised"]:
+    if case.facts["kv_format"] == "bf16":
         return lambda slots, head: from_bf16(rows[slots, head])
-    table, scales = e4m3fn_values(), case.tensors[f"{cache}_scale"].view
-    return lambda slots, head: table[rows[slots, head]] * scales[slots, head, None].astype(np.float64)
+    scales = case.tensors[f"{cache}_scale"].view
+    table = e4m3fn_values() if case.facts["kv_format"] == "fp8_per_token_head" else None
+
+    def decoded(slots: NDArray[np.integer], head: int) -> NDArray[np.float64]:
+        codes = rows[slots, head]
+        values = codes.astype(np.float64) if table is None else table[codes]
+        return values * scales[slots, head, None].astype(np.float64)
+
+    return decoded

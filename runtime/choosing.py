@@ -20,6 +20,7 @@ from assay.bundle.table import (
     known_fields,
     select,
     unknown_fields,
+    with_products,
 )
 
 from .errors import (
@@ -101,6 +102,7 @@ class Chooser:
         """The row that serves the request. Reads the family's table and nothing else."""
         with _translated():
             rows = self._family(family)
+            request = self._completed(family, request)
             self._check_fields(family, request)
             self._check_forbidden(forbid_rows)
             return select(rows, request, force=force_row, forbid=self._forbidden(forbid_rows))
@@ -111,6 +113,7 @@ class Chooser:
         """A verdict on every row of the family, in the order in which they are tried."""
         with _translated():
             rows = self._family(family)
+            request = self._completed(family, request)
             self._check_fields(family, request)
             self._check_forbidden(forbid_rows)
             return explain(rows, request, force=force_row, forbid=self._forbidden(forbid_rows))
@@ -174,6 +177,12 @@ class Chooser:
         if family not in self._fields:
             self._fields.setdefault(family, known_fields(self._bundle.rows(family)))
         return self._fields[family]
+
+    def _completed(self, family: str, request: dict[str, Any]) -> dict[str, Any]:
+        """The request with the fields that are products of the dimensions it names instead."""
+        return with_products(
+            request, self._bundle.manifest.families[family].get("products", {}), self._known_fields(family)
+        )
 
     def _check_fields(self, family: str, request: Mapping[str, Any]) -> None:
         """A misspelt fact that silently counts as left out would pass the fast rows over."""

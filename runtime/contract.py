@@ -44,12 +44,15 @@ class Pointer(NamedTuple):
 class Contract:
     """What a family's calls must bring.
 
-    By the argument's name: pointers; scalars, as f32, i32 or i64; strides, as the tensor and the dimension of it that
-    they belong to.  extents: field of a dispatch condition -> tensors of whose extents it is the largest, in bytes.
-    dimensions: sizes that a caller gives and no tensor has.
+    By the argument's name: pointers; scalars, as f32, i32 or i64; strides and sizes, as the tensor and the dimension of
+    it that they belong to.  dimensions: sizes that a caller gives and no tensor has.  By the field of a dispatch
+    condition: extents, the tensors of whose extents it is the largest, in bytes; products, the dimensions that it is
+    the product of.
     """
 
-    __slots__ = ("_strided", "dimensions", "extents", "family", "pointers", "scalars", "strides")
+    __slots__ = (
+        "_strided", "dimensions", "extents", "family", "pointers", "products", "scalars", "sizes", "strides"
+    )  # fmt: skip
 
     def __init__(self, family: str, document: Mapping[str, Any]):
         """document: the manifest's `families` entry."""
@@ -58,6 +61,8 @@ class Contract:
         self.pointers = {a["name"]: _pointer(a) for a in arguments if a["kind"] == "pointer"}
         self.scalars = {a["name"]: a["dtype"] for a in arguments if a["kind"] == "scalar"}
         self.strides = {a["name"]: (a["of"], a["dim"]) for a in arguments if a["kind"] == "stride"}
+        self.sizes = {a["name"]: (a["of"], a["dim"]) for a in arguments if a["kind"] == "size"}
+        self.products = {field: tuple(dims) for field, dims in document.get("products", {}).items()}
         self.dimensions = tuple(document.get("dimensions", ()))
         self.extents = {field: tuple(names) for field, names in document.get("extents", {}).items()}
         # Dimensions that have a stride argument.
@@ -194,8 +199,11 @@ class Contract:
             if (name, word) in self._strided and size > 1:
                 yield word, stride
 
-    def stride_value(self, name: str, views: Mapping[str, TensorView]) -> int:
-        """What to pass as the stride argument, in elements; 0 where its dimension has at most one element."""
+    def shape_value(self, name: str, views: Mapping[str, TensorView]) -> int:
+        """What to pass as a stride argument, in elements (0 where its dimension has at most one), or as a size."""
+        if name in self.sizes:
+            tensor, dimension = self.sizes[name]
+            return views[tensor].shape[self.pointers[tensor].shape.index(dimension)]
         tensor, dimension = self.strides[name]
         view, axis = views[tensor], self.pointers[tensor].shape.index(dimension)
         return view.strides[axis] if view.shape[axis] > 1 else 0

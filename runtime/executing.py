@@ -1,5 +1,6 @@
 """From a call's tensors to a launch: checks, dispatch, lazy loading.  The same for every family."""
 
+import math
 import threading
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
@@ -133,7 +134,8 @@ class Executor:
         if faults:
             raise ArgumentError(faults)
         known = self.kernels.fields(family)
-        told = {**sizes, **contract.facts(views)}
+        products = {field: math.prod(sizes[dim] for dim in dims) for field, dims in contract.products.items()}
+        told = {**sizes, **products, **contract.facts(views)}
         if faults := [
             Fault(name, repr(facts[name]), f"{told[name]}, as the tensors have it")
             for name in facts.keys() & told.keys()
