@@ -1,0 +1,197 @@
+"""PTX of one NVIDIA target as PTX of another: what the other one lacks, in instructions that do exactly the same.
+
+    op{.rnd}{.ftz}.f32x2  d, a, b{, c}    op: add sub mul fma, rnd: rn rz rm rp
+        each half by the same op with the same modifiers on .f32; a packed instruction is defined as that
+    op{.ftz}{.NaN}.f32    d, a, b, c      op: max min
+        op t, a, b; op d, t, c; that is how the instruction is defined (PTX ISA, 'max' and 'min')
+
+Every other instruction stays as it is, and is the assembler's to accept or to refuse.  Sources are read before the
+destination is written, through registers of a block's own, so that the destination may be one of them.  A packed
+instruction without a rounding modifier leaves it to the assembler to contract it with a neighbour, as PTX has it; so
+does what takes its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from assay.bundle.faults import Fault, FaultsError
+
+# Raised when the same text is rewritten differently.
+VERSION = 1
+
+_COMMENT_OR_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"[^"\n]*"', re.DOTALL)
+_TARGET = re.compile(r"^[ \t]*\.target[ \t]+([^\s,]+)", re.MULTILINE)
+_INSTRUCTION = re.compile(
+    r"(?P<guard>@!?%?[\w$]+\s+)?(?<![\w.%$@!])(?P<base>[a-z]\w*)(?P<modifiers>(?:(?:\.|::)\w+)+)\s+(?P<operands>[^;]*);"
+)
+_REGISTER = re.compile(r"%?[A-Za-z_$][\w$]*")
+_PACKED, _PACKED_OPERANDS = "f32x2", {"add": 3, "sub": 3, "mul": 3, "fma": 4}
+_ROUNDINGS = ("rn", "rz", "rm", "rp")
+_PACKED_MODIFIERS = re.compile(rf"(\.({'|'.join(_ROUNDINGS)}))?(\.ftz)?\.{_PACKED}")
+_EXTREMES, _THREE_INPUTS = ("max", "min"), 4
+_EXTREME_MODIFIERS = re.compile(r"(\.ftz)?(\.NaN)?\.f32")
+
+
+class RewritingError(FaultsError):
+    """Instructions that have no exact equivalent here, or a text that is not of the target it should be of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """text: of the other target.  instructions: what was rewritten and how often, `fma.rn.f32x2` -> 12."""
+
+    text: str
+    instructions: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Instruction:
+    """guard: `@%p1 ` or nothing.  operands: the destination first."""
+
+    guard: str
+    base: str
+    modifiers: str
+    operands: tuple[str, ...]
+    line: int
+
+    @property
+    def opcode(self) -> str:
+        return self.base + self.modifiers
+
+
+def rewrite(ptx: str, from_arch: str, to_arch: str, where: str) -> Rewritten:
+    """`ptx`, which is for `from_arch`, for `to_arch`; both as `.target` spells them.
+
+    Raises RewritingError with every instruction that is to be rewritten and cannot be, by name and line.
+    """
+    masked = _COMMENT_OR_TEXT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), ptx)
+    temporary = _unused_name(masked)
+    faults: list[Fault] = []
+    counts: Counter[str] = Counter()
+    edits = [_target_edit(masked, from_arch, to_arch, where, faults)]
+    for match in _INSTRUCTION.finditer(masked):
+        instruction = _read(match, masked)
+        if not (lines := _replacement(instruction, temporary, where, faults)):
+            continue
+        counts[_name(instruction)] += 1
+        edits.append((match.start(), match.end(), "\n\t".join([f"// {_shown(instruction)}", *lines])))
+    if faults:
+        raise RewritingError(faults)
+    return Rewritten(_edited(ptx, edits), dict(sorted(counts.items())))
+
+
+def _unused_name(masked: str) -> str:
+    name = "%part"
+    while name in masked:
+        name += "_"
+    return name
+
+
+def _target_edit(
+    masked: str, from_arch: str, to_arch: str, where: str, faults: list[Fault]
+) -> tuple[int, int, str]:
+    found = list(_TARGET.finditer(masked))
+    if [match[1] for match in found] != [from_arch]:
+        given = ", ".join(match[1] for match in found) or "none"
+        faults.append(Fault(f"{where}: .target", given, f"{from_arch}, once"))
+        return (0, 0, "")
+    return (*found[0].span(1), to_arch)
+
+
+def _read(match: re.Match[str], masked: str) -> _Instruction:
+    guard = f"{match['guard'].strip()} " if match["guard"] else ""
+    line = masked.count("\n", 0, match.start("base")) + 1
+    return _Instruction(guard, match["base"], match["modifiers"], _operands(match["operands"]), line)
+
+
+def _operands(text: str) -> tuple[str, ...]:
+    """Split at commas, but not at those inside braces, brackets or parentheses."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "{[(") - (letter in "}])")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return tuple(" ".join(part.split()) for part in parts)
+
+
+def _replacement(instruction: _Instruction, temporary: str, where: str, faults: list[Fault]) -> list[str]:
+    """Lines in the place of an instruction, none where it stays; what cannot be rewritten is added to `faults`."""
+    if _PACKED in instruction.modifiers.split("."):
+        fault = _packed_fault(instruction, where)
+        make = _halves
+    elif instruction.base in _EXTREMES and len(instruction.operands) == _THREE_INPUTS:
+        fault = _extreme_fault(instruction, where)
+        make = _two_steps
+    else:
+        return []
+    if fault:
+        faults.append(fault)
+        return []
+    return make(instruction, temporary)
+
+
+def _packed_fault(instruction: _Instruction, where: str) -> Fault | None:
+    wanted = _PACKED_OPERANDS.get(instruction.base)
+    if wanted is None or not _PACKED_MODIFIERS.fullmatch(instruction.modifiers):
+        allowed = f"{', '.join(_PACKED_OPERANDS)} with {{.{'|.'.join(_ROUNDINGS)}}}{{.ftz}}.{_PACKED}"
+        return _fault(instruction, where, allowed)
+    if len(instruction.operands) != wanted or not all(map(_REGISTER.fullmatch, instruction.operands)):
+        return _fault(instruction, where, f"{wanted} registers")
+    return None
+
+
+def _extreme_fault(instruction: _Instruction, where: str) -> Fault | None:
+    if not _EXTREME_MODIFIERS.fullmatch(instruction.modifiers):
+        return _fault(instruction, where, f"three inputs of {' or '.join(_EXTREMES)} with {{.ftz}}{{.NaN}}.f32")
+    if not _REGISTER.fullmatch(instruction.operands[0]):
+        return _fault(instruction, where, "a register as its destination")
+    return None
+
+
+def _fault(instruction: _Instruction, where: str, allowed: str) -> Fault:
+    given = f"{_shown(instruction)} has no exact equivalent here"
+    return Fault(f"{where}: line {instruction.line}", given, allowed)
+
+
+def _halves(instruction: _Instruction, temporary: str) -> list[str]:
+    destination, *sources = instruction.operands
+    opcode = instruction.opcode.removesuffix(_PACKED) + "f32"
+    low = [f"{temporary}{2 * number}" for number in range(len(sources))]
+    high = [f"{temporary}{2 * number + 1}" for number in range(len(sources))]
+    steps = [f"mov.b64 {{{a}, {b}}}, {source};" for a, b, source in zip(low, high, sources, strict=True)]
+    steps += [f"{opcode} {half[0]}, {', '.join(half)};" for half in (low, high)]
+    steps.append(f"mov.b64 {destination}, {{{low[0]}, {high[0]}}};")
+    return _block(instruction, f"{temporary}<{2 * len(sources)}>", steps)
+
+
+def _two_steps(instruction: _Instruction, temporary: str) -> list[str]:
+    destination, first, second, third = instruction.operands
+    opcode = instruction.opcode
+    steps = [f"{opcode} {temporary}0, {first}, {second};", f"{opcode} {destination}, {temporary}0, {third};"]
+    return _block(instruction, f"{temporary}<1>", steps)
+
+
+def _block(instruction: _Instruction, registers: str, steps: list[str]) -> list[str]:
+    return ["{", f".reg .b32 {registers};", *(instruction.guard + step for step in steps), "}"]
+
+
+def _name(instruction: _Instruction) -> str:
+    return instruction.opcode + (" of three" if instruction.base in _EXTREMES else "")
+
+
+def _shown(instruction: _Instruction) -> str:
+    return f"{instruction.guard}{instruction.opcode} {', '.join(instruction.operands)}"
+
+
+def _edited(text: str, edits: list[tuple[int, int, str]]) -> str:
+    parts, end = [], 0
+    for start, stop, replacement in sorted(edits):
+        parts += [text[end:start], replacement]
+        end = stop
+    return "".join([*parts, text[end:]])
