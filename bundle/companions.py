@@ -5,9 +5,9 @@
     variant   = {"code_sha256": hash, "rewritten": {instruction: count}}
                 ; of the bundle's own code object; and what its PTX had that was rewritten, and how often
 
-It stands in the manifest of a file that otherwise is a bundle: the same rows under the same ids and names of targets, with
-other code objects, and targets whose `arch` and limits are those of the other GPU.  Its schema has a major version of its
-own.  `Bundle.open` refuses such a file unless asked for it, so that no command and no runtime takes it for a bundle.
+It stands in the manifest of a file that otherwise is a bundle: the same rows under the same ids and names of targets,
+with other code objects, and targets whose `arch` and limits are those of the other GPU.  Its schema has a major version
+of its own.  `Bundle.open` refuses such a file unless asked for it, so that nothing takes it for a bundle.
 """
 
 from __future__ import annotations

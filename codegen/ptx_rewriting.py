@@ -91,9 +91,7 @@ def _unused_name(masked: str) -> str:
     return name
 
 
-def _target_edit(
-    masked: str, from_arch: str, to_arch: str, where: str, faults: list[Fault]
-) -> tuple[int, int, str]:
+def _target_edit(masked: str, from_arch: str, to_arch: str, where: str, faults: list[Fault]) -> tuple[int, int, str]:
     found = list(_TARGET.finditer(masked))
     if [match[1] for match in found] != [from_arch]:
         given = ", ".join(match[1] for match in found) or "none"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from assay.bundle import Bundle, Contents, VariantRecord
 from assay.bundle.records import COMPANION_SCHEMA
 from assay.codegen.spec_models import TargetFile
 
 from .bundle_contents import target_record
-
-if TYPE_CHECKING:
-    from .retargeting import Retargeted
+from .reassembling import Retargeted
 
 
 def companion_contents(bundle: Bundle, other: TargetFile, items: Sequence[Retargeted]) -> Contents:

@@ -11,11 +11,8 @@ from pathlib import Path
 
 from assay.bundle import Bundle, BundleError, Contents, Fault, attach_evidence, verify_bundle, write_bundle
 
-from .device.levels import DEVICE, RETARGETED
+from .device.levels import ATTESTED
 from .verification import object_faults
-
-# Names of evidence that other runs, on other machines, have merged into a bundle.
-ATTESTED = (DEVICE, RETARGETED)
 
 
 def place_bundle(

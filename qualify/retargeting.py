@@ -1,36 +1,29 @@
 """`assay retarget`: the PTX of a bundle's CUDA variants re-assembled for another GPU, as a companion of the bundle.
 
-    bundle ─► recompiled (its code objects must come out again) ─► PTX ─► rewritten ─► assembled ─► judged ─► companion
+bundle ─► recompiled (its code objects must come out again) ─► PTX ─► rewritten ─► assembled ─► judged ─► companion
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assay import objects
-from assay.bundle import Bundle, BundleError, Fault, FaultsError, Row, TargetRecord, VariantRecord, verify_bundle
-from assay.codegen.assembling import Assembler
-from assay.codegen.cached_work import FAILURE
-from assay.codegen.ptx import PtxReader
-from assay.codegen.ptx_rewriting import RewritingError, rewrite
+from assay.bundle import Bundle, BundleError, Fault, FaultsError, TargetRecord, verify_bundle
 from assay.codegen.spec_models import TargetFile
 from assay.codegen.specs import SpecSet
 from assay.codegen.toolchain import Toolchain, ToolchainError, find_toolchain
 from assay.codegen.workers import Workers
 
-from .bundle_contents import target_record
 from .companion_contents import companion_contents
 from .device.errors import BadRequest
 from .device.opening import open_bundle
-from .device.rows import Built, Wanted, built_rows, matching
-from .finding import Found, find_built
+from .device.rows import Wanted, built_rows, matching
+from .finding import find_built
 from .placing import place_bundle
+from .reassembling import Retargeted, Steps, reassemble
 from .verification import file_fault, object_faults
 
 SCHEMA = "assay.retarget/1"
@@ -61,29 +54,6 @@ class RetargetOptions:
         return self.out or self.bundle.with_suffix(f".{self.target}{infix}.companion")
 
 
-@dataclass(slots=True)
-class Retargeted:
-    """One variant on its way.  row, record: of the bundle.  code: of the companion, b'' where there is none."""
-
-    row: Row
-    record: VariantRecord
-    found: Found
-    code: bytes = b""
-    kernel: objects.Kernel | None = None
-    rewritten: Mapping[str, int] = field(default_factory=dict)
-    refused: list[Fault] = field(default_factory=list)
-    unproven: list[Fault] = field(default_factory=list)
-
-    @property
-    def where(self) -> str:
-        """The variant, for messages."""
-        return f"variant {self.record.id} ({self.found})"
-
-    def moved_row(self) -> Row:
-        """The row with the companion's code object."""
-        return self.row._replace(object=hashlib.sha256(self.code).hexdigest())
-
-
 @dataclass(frozen=True, slots=True)
 class RetargetResult:
     """A companion that was written.  left_out: targets of the bundle that were not for this."""
@@ -103,9 +73,7 @@ class RetargetResult:
         return dict(sorted(total.items()))
 
 
-def retarget(
-    specs: SpecSet, options: RetargetOptions, begin: Callable[[int], Callable[[str], None]]
-) -> RetargetResult:
+def retarget(specs: SpecSet, options: RetargetOptions, begin: Callable[[int], Callable[[str], None]]) -> RetargetResult:
     """Make the companion.  `begin` hears how many variants there are; what it returns takes a line about each.
 
     Raises FaultsError with everything wrong, and then nothing was written: BadRequest and SpecError (bad input),
@@ -119,7 +87,8 @@ def retarget(
         items = _items(bundle, specs, options, targets, toolchain)
         report = begin(len(items))
         with Workers(options.jobs) as workers:
-            _run(items, other, _Steps.of(options, toolchain, workers), report)
+            steps = Steps.of(options.cache, toolchain, workers, options.time_limit)
+            reassemble(items, other, steps, 2 * options.jobs, report)
         specs.check_unchanged()
         if unproven := [fault for item in items for fault in item.unproven]:
             raise ToolchainError([*unproven, *(fault for item in items for fault in item.refused)])
@@ -197,90 +166,6 @@ def _other_sources(bundle: Bundle, specs: SpecSet, missing: Sequence[str]) -> Fa
     return Fault(str(bundle.path), given, "the specs that the bundle was built from", hint)
 
 
-@dataclass(frozen=True, slots=True)
-class _Steps:
-    """What is done in worker processes."""
-
-    reader: PtxReader
-    assembler: Assembler
-
-    @classmethod
-    def of(cls, options: RetargetOptions, toolchain: Toolchain, workers: Workers) -> _Steps:
-        made = (options.cache, toolchain, workers, options.time_limit)
-        return cls(PtxReader(*made), Assembler(*made))
-
-
-def _run(items: Sequence[Retargeted], other: TargetFile, steps: _Steps, report: Callable[[str], None]) -> None:
-    """Every variant to its end; what is wrong with one is in it and stops no other."""
-    reading = {steps.reader.submit(item.found.variant.request): item for item in items}
-    assembling: dict[Future[dict[str, Any]], Retargeted] = {}
-    for done in _as_they_end(reading, assembling):
-        if done in reading:
-            item = reading[done]
-            if ptx := _rewritten(item, done.result(), other):
-                contraction = item.found.variant.request.enable_fp_fusion
-                assembling[steps.assembler.submit(ptx, other.arch, contraction=contraction)] = item
-                continue
-        else:
-            item = assembling[done]
-            _judge(item, done.result(), other)
-        report(_line(item))
-
-
-def _as_they_end(*groups: Mapping[Future[Any], Any]) -> Iterator[Future[Any]]:
-    """Every future of the groups when it is done, those that are added meanwhile too."""
-    seen: set[Future[Any]] = set()
-    while pending := {future for group in groups for future in group} - seen:
-        done, _ = wait(pending, return_when=FIRST_COMPLETED)
-        for future in done:
-            seen.add(future)
-            yield future
-
-
-def _rewritten(item: Retargeted, read: Mapping[str, Any], other: TargetFile) -> str:
-    """The other target's PTX, '' where there is none; then the item says why."""
-    if read[FAILURE]:
-        item.unproven.append(Fault(item.where, f"does not compile again: {read[FAILURE]}", "its code object"))
-        return ""
-    if read["code_sha256"] != item.record.code_sha256:
-        given = f"compiled again, its code object has SHA-256 {read['code_sha256'][:16]}"
-        hint = "this compiler or machine makes other code: retarget where the bundle was built"
-        item.unproven.append(Fault(item.where, given, f"{item.record.code_sha256[:16]}, as the bundle says", hint))
-        return ""
-    try:
-        rewritten = rewrite(read["ptx"], item.found.target.arch, other.arch, item.where)
-    except RewritingError as error:
-        item.refused += error.faults
-        return ""
-    item.rewritten = rewritten.instructions
-    return rewritten.text
-
-
-def _judge(item: Retargeted, assembled: Mapping[str, Any], other: TargetFile) -> None:
-    """The code object is that kernel with those arguments for that GPU, and fits it."""
-    if assembled[FAILURE]:
-        item.refused.append(Fault(item.where, f"cannot be assembled for {other.arch}: {assembled[FAILURE]}"))
-        return
-    item.code = assembled["code"]
-    row = item.moved_row()
-    faults = object_faults(item.code, row, target_record(other))
-    if not faults:
-        kernels = objects.read_object(item.code, where=item.where).kernels
-        item.kernel = next(kernel for kernel in kernels if kernel.name == row.symbol)
-        needed = row.lds_bytes + (item.kernel.resources.lds_static_bytes or 0)
-        if needed > other.limits.lds_bytes:
-            given = f"needs {needed:,} bytes of shared memory"
-            faults.append(Fault(item.where, given, f"at most {other.limits.lds_bytes:,} on {other.target}"))
-    item.refused += faults
-
-
-def _line(item: Retargeted) -> str:
-    verdict = "FAILED" if item.refused or item.unproven else "ok"
-    said = ", ".join(f"{count} {name}" for name, count in item.rewritten.items()) or "nothing"
-    problem = item.found.variant.candidate.problem
-    return f"{verdict} {problem.family} {problem.label} ({said} rewritten)"
-
-
 def document(result: RetargetResult) -> dict[str, Any]:
     """What `assay retarget --json` prints."""
     return {
@@ -304,6 +189,3 @@ def document(result: RetargetResult) -> dict[str, Any]:
             for item in result.variants
         },
     }
-
-
-__all__ = ["Built", "RetargetError", "RetargetOptions", "RetargetResult", "document", "retarget"]

@@ -40,7 +40,5 @@ def qualify_device_command(
         raise NotAvailable(Fault("qualify-device", "numpy is not installed", "", "install numpy and torch"))
     from assay.qualify.device.command import Options, qualify_device
 
-    options = Options(
-        bundle=bundle, device=device, only=only, evidence=evidence, as_json=as_json, retarget=retarget
-    )
+    options = Options(bundle=bundle, device=device, only=only, evidence=evidence, as_json=as_json, retarget=retarget)
     return qualify_device(options)

@@ -43,8 +43,8 @@ def retarget_command(
     """Make a companion of a bundle: its CUDA kernels for a GPU that is here, where theirs is not.
 
     Each kernel is compiled again, which must give the bundle's very code object; its PTX is rewritten where the other
-    GPU lacks an instruction, into others that do exactly the same, and assembled for that GPU. A companion is no bundle:
-    only assay qualify-device --retarget runs it, for evidence of level retargeted.
+    GPU lacks an instruction, into others that do exactly the same, and assembled for that GPU. A companion is no
+    bundle: only assay qualify-device --retarget runs it, for evidence of level retargeted.
 
     Exit: 0 written, 1 a kernel cannot be rewritten or assembled or does not fit, 2 bad input, 3 another compiler.
     """

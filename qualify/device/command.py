@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import logging
@@ -32,7 +33,7 @@ BAD_INPUT, NO_DEVICE = 2, 4
 STATUS = {PASS: 0, FAIL: 1, NOT_RUN: NO_DEVICE}
 DOCUMENT = "assay.qualify-device/1"
 
-Open = Callable[[Path, str, bool], Opened]
+Open = Callable[[Path, str], Opened]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +59,14 @@ class Options:
         return self.evidence or self.bundle.with_suffix(f".{self.level}.json")
 
 
-def qualify_device(options: Options, open_: Open = open_device) -> int:
+def qualify_device(options: Options, open_: Open | None = None) -> int:
     """Run, print and write the evidence file; returns the exit status.
 
-    0 everything passed, 1 something failed, 2 bad input, 4 something was not run.  open_: what opens the device.
+    0 everything passed, 1 something failed, 2 bad input, 4 something was not run.
+    open_: what opens the device, in the place of `open_device`.
     """
     try:
-        return _qualify_device(options, open_)
+        return _qualify_device(options, open_ or functools.partial(open_device, companion=options.retarget))
     except (BadRequest, BundleError) as error:
         _warn(error)
         return BAD_INPUT
@@ -78,7 +80,7 @@ def _qualify_device(options: Options, open_: Open) -> int:
         selected = matching(every, options.only or {}, "--only")
         with contextlib.ExitStack() as stack:
             try:
-                opened = stack.enter_context(open_(options.bundle, options.device, options.retarget))
+                opened = stack.enter_context(open_(options.bundle, options.device))
                 device = _described(opened)
             except NotAvailable as error:
                 return _none_ran(options, bundle, subjects_of(selected, every), error)
@@ -177,7 +179,9 @@ def _file_documents(path: Path, bundle: Bundle) -> dict[str, dict[str, str]]:
 def rewritten_variants(bundle: Bundle) -> dict[str, dict[str, Any]]:
     """What evidence says of each variant of a companion besides: both code objects, what was rewritten."""
     companion = bundle.manifest.companion or {"variants": {}}
-    return {id: {**said, "companion_sha256": bundle.variant(id).code_sha256} for id, said in companion["variants"].items()}
+    return {
+        id: {**said, "companion_sha256": bundle.variant(id).code_sha256} for id, said in companion["variants"].items()
+    }
 
 
 def _print(options: Options, document: dict[str, Any], results: Sequence[Result]) -> None:
@@ -201,7 +205,7 @@ def _none_ran(options: Options, bundle: Bundle, subjects: Sequence[Subject], err
         print(json.dumps({"schema": DOCUMENT, "level": options.level, **where, "reason": reason, **judged}))
     else:
         printing.print_not_run(subjects)
-        print("NOT RUN; no evidence was written")
+        print(f"NOT RUN: {2 * len(subjects)} checks; no evidence was written")
     _warn(error)
     return STATUS[NOT_RUN]
 

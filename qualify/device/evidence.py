@@ -67,6 +67,11 @@ class DeviceEvidence:
     document: Mapping[str, Any]
     text: bytes
 
+    @property
+    def everything(self) -> tuple[Judged, ...]:
+        """All that it judges: variants, then calls."""
+        return (*self.variants.values(), *self.calls)
+
 
 def figures(checks: Sequence[Check], level: str = DEVICE) -> dict[str, Any]:
     """The verdict and what stands beside it: cases launched, graphs replayed, largest error, seconds of launches."""
@@ -153,8 +158,8 @@ def parse_evidence(text: bytes, where: str) -> DeviceEvidence:
         raise FaultsError(faults)
     device = document["device"]
     return DeviceEvidence(
-        level, document["bundle"]["identity"], (device["backend"], device["arch"]), tuple(document["targets"]), variants,
-        tuple(calls), document, text,
+        level, document["bundle"]["identity"], (device["backend"], device["arch"]), tuple(document["targets"]),
+        variants, tuple(calls), document, text,
     )  # fmt: skip
 
 

@@ -7,6 +7,8 @@ STATIC, INTERPRETED, EMULATED, RETARGETED, DEVICE = "static", "interpreted", "em
 # From the weakest.  The binary was read; its source ran in Triton's interpreter; the binary ran on the CPU; its PTX was
 # re-assembled for another GPU and ran there; it ran on the device that it is for.
 LEVELS = (STATIC, INTERPRETED, EMULATED, RETARGETED, DEVICE)
+# What comes by evidence files from where a device is, and not with the build.
+ATTESTED = (DEVICE, RETARGETED)
 
 
 def rank(level: str) -> tuple[int, str]:

@@ -53,8 +53,11 @@ def open_bundle(path: Path, *, companion: bool = False) -> Bundle:
         raise BadRequest(error.faults) from error
 
 
-def open_device(bundle: Path, device: str, companion: bool = False) -> Opened:
-    """The bundle, or companion where that will do, on the device.  Raises BadRequest (no such bundle, no such device name) or NotAvailable (with every reason)."""
+def open_device(bundle: Path, device: str, *, companion: bool = False) -> Opened:
+    """The bundle, or a companion where that will do, on the device.
+
+    Raises BadRequest (no such bundle, no such device name) or NotAvailable (with every reason).
+    """
     if not _DEVICE.fullmatch(device):
         raise BadRequest(Fault("--device", repr(device), DEVICES))
     on_emulator = device.startswith("emulator")
