@@ -139,8 +139,17 @@ def _answer(bundle: Bundle, rows: list[Row], request: dict[str, Any], every_prob
             chosen[verdict.row.target] = verdict
     shown = [v for v in verdicts if every_problem or v is chosen[v.row.target]]
     problems = {v.row.id: bundle.variant(v.row.id).problem for v in shown}
-    evidence = {v.row.id: verdicts_of(bundle, v.row.id) for v in chosen.values() if v is not None}
+    evidence = _evidence(bundle, [v.row.id for v in chosen.values() if v is not None])
     return _Answer(verdicts, chosen, problems, evidence)
+
+
+def _evidence(bundle: Bundle, ids: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Level -> verdict, by row id.  Damaged evidence keeps no row from answering; it is told on standard error."""
+    try:
+        return {id: verdicts_of(bundle, id) for id in ids}
+    except BundleError as error:
+        _warn(map(str, error.faults), "yellow")
+        return {id: {} for id in ids}
 
 
 def _comes_after(row: Row, first: Row) -> str:
