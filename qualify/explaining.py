@@ -197,11 +197,10 @@ def _print(answer: _Answer, show_all: bool) -> None:
                 _say(f"          {said}")
         else:
             row = verdict.row
-            _say(
-                f"chosen    {row.id} ({target}) {_pairs(answer.problems[row.id])} | {_pairs(row.launch)}", "bold green"
-            )
-            told = ", ".join(f"{level} {verdict}" for level, verdict in answer.evidence[row.id].items())
-            _say(f"evidence  {told or 'none'}")
+            built = f"{_pairs(answer.problems[row.id])} | {_pairs(row.launch)}"
+            told = ", ".join(f"{level} {found}" for level, found in answer.evidence[row.id].items())
+            evidence = f"; evidence {told}" if told else ""
+            _say(f"chosen    {row.id} ({target}) {built}{evidence}", "bold green")
     for verdict in answer.verdicts:
         if verdict.holds and verdict is not answer.chosen[verdict.row.target]:
             _say(f"behind it {verdict.row.id} ({verdict.row.target}): {answer.reason(verdict)}")

@@ -98,7 +98,7 @@ def test_attested_it_is_evidence_of_its_own_level_alone(assay, bundle, ran):
     assert "evidence static, retargeted" in verified.out
     facts = ("head_dim=64", "sinks=true", "out_dtype=bf16", "splits=4")
     explained = assay("explain", bundle, "merge_splits", *facts)
-    assert "evidence  static pass, retargeted pass" in explained.out
+    assert "; evidence static pass, retargeted pass" in explained.out
     told = assay("explain", bundle, "merge_splits", *facts, "--json").document
     assert list(told["evidence"].values()) == [{"static": "pass", "retargeted": "pass"}]
 
