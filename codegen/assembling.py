@@ -48,6 +48,11 @@ class Assembler:
         self._toolchain = toolchain
         self._work = CachedWork(cache, "assembly", workers, time_limit)
 
+    @property
+    def damaged(self) -> list[str]:
+        """Names of cache entries that were passed over."""
+        return self._work.damaged
+
     def submit(self, ptx: str, arch: str, *, contraction: bool) -> Future[dict[str, Any]]:
         """A future of the CUBIN.  contraction: as `enable_fp_fusion` of the compile request."""
         options = [*_OPTIONS, *(() if contraction else (_NO_CONTRACTION,)), f"--gpu-name={arch}"]

@@ -26,6 +26,11 @@ class PtxReader:
         self._work = CachedWork(cache, STAGE, workers, time_limit)
         self._toolchain = toolchain
 
+    @property
+    def damaged(self) -> list[str]:
+        """Names of cache entries that were passed over."""
+        return self._work.damaged
+
     def submit(self, request: CompileRequest) -> Future[dict[str, Any]]:
         """A future of the request's PTX and of the SHA-256 of the CUBIN that the compiler made of it."""
         return self._work.submit(cache_key(request, self._toolchain), read_ptx, [request.to_dict()], _is_reading)

@@ -20,9 +20,6 @@ from dataclasses import dataclass
 
 from assay.bundle.faults import Fault, FaultsError
 
-# Raised when the same text is rewritten differently.
-VERSION = 1
-
 _COMMENT_OR_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"[^"\n]*"', re.DOTALL)
 _TARGET = re.compile(r"^[ \t]*\.target[ \t]+([^\s,]+)", re.MULTILINE)
 _INSTRUCTION = re.compile(
@@ -56,11 +53,21 @@ class _Instruction:
     base: str
     modifiers: str
     operands: tuple[str, ...]
-    line: int
 
     @property
     def opcode(self) -> str:
         return self.base + self.modifiers
+
+    @property
+    def is_packed(self) -> bool:
+        return _PACKED in self.modifiers.split(".")
+
+    @property
+    def is_extreme_of_three(self) -> bool:
+        return self.base in _EXTREMES and len(self.operands) == _THREE_INPUTS
+
+    def __str__(self) -> str:
+        return f"{self.guard}{self.opcode} {', '.join(self.operands)}"
 
 
 def rewrite(ptx: str, from_arch: str, to_arch: str, where: str) -> Rewritten:
@@ -74,11 +81,16 @@ def rewrite(ptx: str, from_arch: str, to_arch: str, where: str) -> Rewritten:
     counts: Counter[str] = Counter()
     edits = [_target_edit(masked, from_arch, to_arch, where, faults)]
     for match in _INSTRUCTION.finditer(masked):
-        instruction = _read(match, masked)
-        if not (lines := _replacement(instruction, temporary, where, faults)):
+        instruction = _read(match)
+        if not (instruction.is_packed or instruction.is_extreme_of_three):
             continue
+        if allowed := _allowed_instead(instruction):
+            line = masked.count("\n", 0, match.start("base")) + 1
+            faults.append(Fault(f"{where}: line {line}", f"{instruction} has no exact equivalent here", allowed))
+            continue
+        make = _halves if instruction.is_packed else _two_steps
         counts[_name(instruction)] += 1
-        edits.append((match.start(), match.end(), "\n\t".join([f"// {_shown(instruction)}", *lines])))
+        edits.append((match.start(), match.end(), "\n\t".join([f"// {instruction}", *make(instruction, temporary)])))
     if faults:
         raise RewritingError(faults)
     return Rewritten(_edited(ptx, edits), dict(sorted(counts.items())))
@@ -100,10 +112,9 @@ def _target_edit(masked: str, from_arch: str, to_arch: str, where: str, faults: 
     return (*found[0].span(1), to_arch)
 
 
-def _read(match: re.Match[str], masked: str) -> _Instruction:
+def _read(match: re.Match[str]) -> _Instruction:
     guard = f"{match['guard'].strip()} " if match["guard"] else ""
-    line = masked.count("\n", 0, match.start("base")) + 1
-    return _Instruction(guard, match["base"], match["modifiers"], _operands(match["operands"]), line)
+    return _Instruction(guard, match["base"], match["modifiers"], _operands(match["operands"]))
 
 
 def _operands(text: str) -> tuple[str, ...]:
@@ -118,43 +129,17 @@ def _operands(text: str) -> tuple[str, ...]:
     return tuple(" ".join(part.split()) for part in parts)
 
 
-def _replacement(instruction: _Instruction, temporary: str, where: str, faults: list[Fault]) -> list[str]:
-    """Lines in the place of an instruction, none where it stays; what cannot be rewritten is added to `faults`."""
-    if _PACKED in instruction.modifiers.split("."):
-        fault = _packed_fault(instruction, where)
-        make = _halves
-    elif instruction.base in _EXTREMES and len(instruction.operands) == _THREE_INPUTS:
-        fault = _extreme_fault(instruction, where)
-        make = _two_steps
-    else:
-        return []
-    if fault:
-        faults.append(fault)
-        return []
-    return make(instruction, temporary)
-
-
-def _packed_fault(instruction: _Instruction, where: str) -> Fault | None:
-    wanted = _PACKED_OPERANDS.get(instruction.base)
-    if wanted is None or not _PACKED_MODIFIERS.fullmatch(instruction.modifiers):
-        allowed = f"{', '.join(_PACKED_OPERANDS)} with {{.{'|.'.join(_ROUNDINGS)}}}{{.ftz}}.{_PACKED}"
-        return _fault(instruction, where, allowed)
-    if len(instruction.operands) != wanted or not all(map(_REGISTER.fullmatch, instruction.operands)):
-        return _fault(instruction, where, f"{wanted} registers")
-    return None
-
-
-def _extreme_fault(instruction: _Instruction, where: str) -> Fault | None:
+def _allowed_instead(instruction: _Instruction) -> str:
+    """What could be rewritten where this one cannot, '' where it can."""
+    if instruction.is_packed:
+        wanted = _PACKED_OPERANDS.get(instruction.base)
+        if wanted is None or not _PACKED_MODIFIERS.fullmatch(instruction.modifiers):
+            return f"{', '.join(_PACKED_OPERANDS)} with {{.{'|.'.join(_ROUNDINGS)}}}{{.ftz}}.{_PACKED}"
+        plain = len(instruction.operands) == wanted and all(map(_REGISTER.fullmatch, instruction.operands))
+        return "" if plain else f"{wanted} registers"
     if not _EXTREME_MODIFIERS.fullmatch(instruction.modifiers):
-        return _fault(instruction, where, f"three inputs of {' or '.join(_EXTREMES)} with {{.ftz}}{{.NaN}}.f32")
-    if not _REGISTER.fullmatch(instruction.operands[0]):
-        return _fault(instruction, where, "a register as its destination")
-    return None
-
-
-def _fault(instruction: _Instruction, where: str, allowed: str) -> Fault:
-    given = f"{_shown(instruction)} has no exact equivalent here"
-    return Fault(f"{where}: line {instruction.line}", given, allowed)
+        return f"three inputs of {' or '.join(_EXTREMES)} with {{.ftz}}{{.NaN}}.f32"
+    return "" if _REGISTER.fullmatch(instruction.operands[0]) else "a register as its destination"
 
 
 def _halves(instruction: _Instruction, temporary: str) -> list[str]:
@@ -180,11 +165,7 @@ def _block(instruction: _Instruction, registers: str, steps: list[str]) -> list[
 
 
 def _name(instruction: _Instruction) -> str:
-    return instruction.opcode + (" of three" if instruction.base in _EXTREMES else "")
-
-
-def _shown(instruction: _Instruction) -> str:
-    return f"{instruction.guard}{instruction.opcode} {', '.join(instruction.operands)}"
+    return instruction.opcode + (" of three" if instruction.is_extreme_of_three else "")
 
 
 def _edited(text: str, edits: list[tuple[int, int, str]]) -> str:

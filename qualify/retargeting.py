@@ -56,7 +56,8 @@ class RetargetOptions:
 
 @dataclass(frozen=True, slots=True)
 class RetargetResult:
-    """A companion that was written.  left_out: targets of the bundle that were not for this."""
+    """A companion that was written.  left_out: targets of the bundle that were not for this.  damaged: cache entries
+    that were passed over."""
 
     options: RetargetOptions
     of: str
@@ -64,6 +65,7 @@ class RetargetResult:
     arch: str
     variants: tuple[Retargeted, ...]
     left_out: tuple[str, ...]
+    damaged: tuple[str, ...]
 
     def rewritten(self) -> dict[str, int]:
         """How often each instruction was rewritten, in all variants together."""
@@ -96,8 +98,9 @@ def retarget(specs: SpecSet, options: RetargetOptions, begin: Callable[[int], Ca
             raise RetargetError(refused)
         contents = companion_contents(bundle, other, items)
         identity = place_bundle(options.companion, contents)
+        damaged = (*steps.reader.damaged, *steps.assembler.damaged)
         left_out = tuple(target.name for target in bundle.manifest.targets if target.name not in targets)
-        return RetargetResult(options, bundle.identity, identity, other.arch, tuple(items), left_out)
+        return RetargetResult(options, bundle.identity, identity, other.arch, tuple(items), left_out, damaged)
 
 
 def _opened(options: RetargetOptions, other: TargetFile) -> Bundle:

@@ -65,6 +65,8 @@ def retarget_command(
     for name, count in result.rewritten().items():
         touched = sum(name in item.rewritten for item in result.variants)
         out_.print(f"rewritten {name}: {count:,} in {touched} variants", markup=False)
+    for name in result.damaged:
+        out_.print(f"warning: damaged cache entry {name} was made anew", style="yellow", markup=False)
     if result.left_out:
         out_.print(f"left out: {', '.join(result.left_out)}", markup=False)
     said = f"{len(result.variants)} variants of {bundle} assembled for {result.arch}"

@@ -92,6 +92,17 @@ def test_a_second_run_compiles_nothing_and_gives_the_same_bytes(assay, specs, bu
     assert first.read_bytes() == second.read_bytes()
 
 
+def test_damaged_cache_entries_are_told_and_made_anew(assay, specs, bundle, tmp_path, compile_cache):
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert assay("retarget", bundle, "--for", "sm90", "--specs", specs, "--out", first).status == 0
+    for entry in compile_cache.glob("ptxs/*/*.ptx"):
+        entry.write_bytes(entry.read_bytes()[:-1])
+    ran = assay("retarget", bundle, "--for", "sm90", "--specs", specs, "--out", second)
+    assert ran.status == 0
+    assert ran.text.count("damaged cache entry") == 4
+    assert first.read_bytes() == second.read_bytes()
+
+
 def test_json_says_what_was_made_of_what(assay, specs, bundle):
     document = assay("retarget", bundle, "--for", "sm90", "--specs", specs, "--json").document
     with Bundle.open(bundle) as opened:
