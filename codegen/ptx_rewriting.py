@@ -1,9 +1,10 @@
 """PTX of one NVIDIA target as PTX of another: what the other one lacks, in instructions that do exactly the same.
 
     op{.rnd}{.ftz}.f32x2  d, a, b{, c}    op: add sub mul fma, rnd: rn rz rm rp
-        each half by the same op with the same modifiers on .f32; a packed instruction is defined as that
+        each half by the same op with the same modifiers on .f32, which is the instruction's definition
     op{.ftz}{.NaN}.f32    d, a, b, c      op: max min
-        op t, a, b; op d, t, c; that is how the instruction is defined (PTX ISA, 'max' and 'min')
+        op t, a, b; op d, t, c; which is the instruction's definition
+    (PTX ISA 9.0, sections 9.7.3.3 to 9.7.3.6, 9.7.3.11 and 9.7.3.12, 'Semantics')
 
 Every other instruction stays as it is, and is the assembler's to accept or to refuse.  Sources are read before the
 destination is written, through registers of a block's own, so that the destination may be one of them.  A packed

@@ -21,6 +21,7 @@ PACKED = """.version 9.3
 	ld.param.b64 %rd1, [p];
 	ld.global.v2.b64 {%rd2, %rd3}, [%rd1];
 	ld.global.v2.b64 {%rd4, %rd5}, [%rd1+16];
+	griddepcontrol.wait;
 	setp.ne.s64 %p1, %rd5, 0;
 	fma.rn.f32x2 %rd4, %rd2, %rd3, %rd4;
 	@%p1 add.rn.ftz.f32x2 %rd4, %rd4, %rd2;
