@@ -14,6 +14,8 @@ from .conditions import Condition
 # The schema of the JSON documents inside (the container around them has its own version, in format.py). A new optional
 # field raises the second number; anything an older reader must not misread raises the first.
 SCHEMA = (1, 0)
+# Of a companion (companions.py): an older reader would launch what it holds as if it were qualified.
+COMPANION_SCHEMA = (2, 0)
 
 BACKENDS = ("hip", "cuda")
 
@@ -124,6 +126,9 @@ class Manifest(NamedTuple):
     """Filled in by the writer: raw bytes of the table, variants, objects and sources. Raw, because the compressed
     sizes depend on the zlib at hand and the manifest is part of the identity (`Bundle.sizes` gives those)."""
     schema: tuple[int, int] = SCHEMA
+    """COMPANION_SCHEMA exactly where `companion` is given."""
+    companion: dict[str, Any] | None = None
+    """Of which bundle this is a companion, and what of it was rewritten: companions.py. None of a bundle that ships."""
 
     def __hash__(self) -> int:
         # Dictionaries have none.

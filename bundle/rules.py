@@ -131,6 +131,7 @@ RULES: dict[type, dict[str, Check]] = {
         "counts": COUNTS,
         "bytes": COUNTS,
         "schema": (lambda v: _is_list_of(v, COUNT[0]) and len(v) == 2, "two integers, major and minor"),
+        "companion": (lambda v: v is None or _is_map(v), "a map, or null"),
     },
 }
 

@@ -19,6 +19,7 @@ from .commands.options import BAD_ENVIRONMENT, BAD_INPUT, FAILED, NO_EVIDENCE, p
 from .commands.plan_command import plan_command
 from .commands.qualify_command import qualify_command
 from .commands.qualify_device_command import qualify_device_command
+from .commands.retarget_command import retarget_command
 from .commands.run_command import run_command
 from .commands.schema_command import schema_command
 from .commands.show_command import show_command
@@ -27,6 +28,7 @@ from .commands.wheel_command import wheel_command
 from .device.errors import NotAvailable
 from .executing import EvidenceError
 from .lock import LockError
+from .retargeting import RetargetError
 from .wheel_building import WheelError
 
 # The first that fits decides.  A bundle that cannot be written is the environment's fault; commands that read one say
@@ -39,6 +41,7 @@ _STATUSES: tuple[tuple[type[FaultsError], int], ...] = (
     (LockError, FAILED),
     (MergeError, FAILED),
     (WheelError, FAILED),
+    (RetargetError, FAILED),
     (BundleError, BAD_ENVIRONMENT),
     (FaultsError, BAD_INPUT),
 )
@@ -59,6 +62,7 @@ for _command in (
     emulate_command,
     run_command,
     qualify_device_command,
+    retarget_command,
     attest_command,
     show_command,
     doctor_command,

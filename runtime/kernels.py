@@ -27,20 +27,27 @@ if TYPE_CHECKING:
 DEBUG_SWITCH = "ASSAY_DEBUG"
 
 
-def load(path: str | os.PathLike[str], device: Device | str | Any = None, *, debug: bool | None = None) -> Kernels:
+def load(
+    path: str | os.PathLike[str],
+    device: Device | str | Any = None,
+    *,
+    debug: bool | None = None,
+    companion: bool = False,
+) -> Kernels:
     """Open the bundle at `path` for a device. A bare name, "gfx1201", that is no file is an installed bundle's name.
 
     device: what to launch on: 'cuda:0', 'hip:0', 'emulator', 'emulator:gfx1201' or a torch.device; or a pair of backend
     and architecture, ('hip', 'gfx1201'), to pick rows only. Without one, rows of a bundle for a single architecture
     can be picked. debug: check the contents of index tensors at each call, which waits for the device (default: the
-    environment's ASSAY_DEBUG=1).
+    environment's ASSAY_DEBUG=1). companion: whether a bundle's companion will do, which `assay qualify-device` runs as
+    evidence; it is refused otherwise, as nothing in it is qualified.
 
     Raises BundleLoadError (missing, damaged, another version), ArchitectureError (before any row is looked at) or
     NoDriverError; then no file is left open.
     """
     debug = os.environ.get(DEBUG_SWITCH) == "1" if debug is None else debug
     try:
-        bundle = Bundle.open(_located(path))
+        bundle = Bundle.open(_located(path), companion=companion)
     except BundleError as error:
         raise BundleLoadError(str(error)) from error
     driver = None

@@ -73,7 +73,7 @@ def test_bad_usage_is_2_with_a_message_and_nothing_written(assay, tmp_path, opti
 def test_evidence_that_cannot_be_produced_here_is_4_and_never_less(assay, tmp_path, level):
     ran = qualify(assay, tmp_path / "out", "--evidence", level)
     assert ran.status == 4
-    assert f"evidence {level!r} cannot be produced here" in ran.said
+    assert f"evidence {level!r}: cannot be produced here" in ran.said
     assert not (tmp_path / "out").exists()
 
 
