@@ -2,8 +2,8 @@
 
     python benchmarks/launch_cost.py BUNDLE [--out FILE]
 
-A small decode call (batch 4, 64 keys), so that the GPU keeps up; samples of a few hundred launches between two waits.
-'jit' launches the bundle's own rendered sources through Triton's JIT as it is installed here.
+A small decode call (batch 4, 64 keys: `first_call.py`), so that the GPU keeps up; samples of a few hundred launches
+between two waits. 'jit' launches the bundle's own rendered sources through Triton's JIT as it is installed here.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from gpu import Shape, make_inputs
+from first_call import PARTS, SHAPE, SPLITS, WITHIN
+from gpu import make_inputs
 
 import assay.runtime
 from assay.runtime.limits import MOST_SPLITS
 
-SCHEMA = "assay.benchmark.launch/1"
-SHAPE = Shape(4, 64, 32, 4, 128)
-SPLITS = 8
+SCHEMA = "assay.benchmark.launch/2"
 LAUNCHES, ROUNDS = 300, 15
-STARTS = 5
+# Fresh processes: ours, and the JIT's of either kind.
+STARTS, JIT_STARTS = 15, 5
+FIRST_CALL = Path(__file__).with_name("first_call.py")
 
 
 def main() -> int:
@@ -41,11 +42,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("bundle", type=Path)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--first", choices=("assay", "jit"), help="only the first call of this process, for itself")
+    parser.add_argument(
+        "--first-jit", action="store_true", help="only the JIT's first call of this process, for itself"
+    )
     options = parser.parse_args()
-    if options.first:
-        print(json.dumps(_first_call(options.bundle, options.first)))
+    if options.first_jit:
+        print(json.dumps(_first_jit_call(options.bundle)))
         return 0
+    parts = _first_call_parts(options.bundle)
     document = {
         "schema": SCHEMA,
         "device": torch.cuda.get_device_name(),
@@ -53,7 +57,8 @@ def main() -> int:
         "triton": importlib.import_module("triton").__version__,
         "python": platform.python_version(),
         "host_us": _host(options.bundle),
-        "first_call_ms": _first_calls(options.bundle),
+        "first_call_ms": {"assay": parts.pop("total"), **_first_jit_calls(options.bundle)},
+        "first_call_parts_ms": parts,
         "open_ms": _open(options.bundle),
     }
     _print(document)
@@ -175,45 +180,46 @@ def _imported(variant: Any, symbol: str) -> Any:
     return getattr(module, symbol)
 
 
-def _first_call(bundle: Path, way: str) -> dict[str, float]:
-    """Milliseconds from a warm torch to the first result, in this process."""
+def _first_jit_call(bundle: Path) -> float:
+    """Milliseconds from a warm torch to the JIT's first result, in this process."""
     inputs = make_inputs(SHAPE, fp8=True)
     arguments, scales = inputs.call()
+    kernels = assay.runtime.load(bundle, device="cuda:0")
+    kernels.plan(*arguments, **scales, num_splits=SPLITS)
     torch.cuda.synchronize()
     started = time.perf_counter()
-    kernels = assay.runtime.load(bundle, device="cuda:0")
-    loaded = time.perf_counter()
-    if way == "assay":
-        kernels.decode_attention(*arguments, **scales, num_splits=SPLITS)
-    else:
-        kernels.plan(*arguments, **scales, num_splits=SPLITS)
-        started = time.perf_counter()
-        _JitCall(kernels, inputs).both()
+    _JitCall(kernels, inputs).both()
     torch.cuda.synchronize()
-    ended = time.perf_counter()
-    return {"load": (loaded - started) * 1e3 if way == "assay" else 0.0, "total": (ended - started) * 1e3}
+    return (time.perf_counter() - started) * 1e3
 
 
-def _first_calls(bundle: Path) -> dict[str, Any]:
-    """First results in fresh processes: ours, and the JIT's with an empty and with a filled cache."""
-    found: dict[str, list[float]] = {"assay": [], "jit, empty cache": [], "jit, filled cache": []}
-    for _ in range(STARTS):
+def _first_call_parts(bundle: Path) -> dict[str, Any]:
+    """Our first result in fresh processes, by part and in total: from the import to the end of the kernels."""
+    command = [str(FIRST_CALL), str(bundle)]
+    _fresh(command)  # Writes the byte code.
+    starts = [_fresh(command) for _ in range(STARTS)]
+    return {part: _summed_up([start[part] for start in starts]) for part in starts[0]}
+
+
+def _first_jit_calls(bundle: Path) -> dict[str, Any]:
+    """The JIT's first results in fresh processes, with an empty and with a filled cache."""
+    found: dict[str, list[float]] = {"jit, empty cache": [], "jit, filled cache": []}
+    for _ in range(JIT_STARTS):
         with tempfile.TemporaryDirectory() as cache:
-            found["assay"].append(_fresh(bundle, "assay", cache))
-            found["jit, empty cache"].append(_fresh(bundle, "jit", cache))
-            found["jit, filled cache"].append(_fresh(bundle, "jit", cache))
-    return {name: {"median": statistics.median(taken), "samples": taken} for name, taken in found.items()}
+            for taken in found.values():
+                taken.append(_fresh([__file__, str(bundle), "--first-jit"], TRITON_CACHE_DIR=cache))
+    return {name: _summed_up(taken) for name, taken in found.items()}
 
 
-def _fresh(bundle: Path, way: str, cache: str) -> float:
-    done = subprocess.run(
-        [sys.executable, __file__, str(bundle), "--first", way],
-        env={**os.environ, "TRITON_CACHE_DIR": cache},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return json.loads(done.stdout.splitlines()[-1])["total"]
+def _summed_up(taken: list[float]) -> dict[str, Any]:
+    return {"median": statistics.median(taken), "samples": taken}
+
+
+def _fresh(command: list[str], **environment: str) -> Any:
+    """What a fresh Python prints last, as JSON."""
+    environment = {**os.environ, **environment}
+    done = subprocess.run([sys.executable, *command], env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def _open(bundle: Path) -> float:
@@ -233,7 +239,18 @@ def _print(document: dict[str, Any]) -> None:
     print("\nfirst result in a fresh process, ms (median)")
     for name, figures in document["first_call_ms"].items():
         print(f"  {name:42s} {figures['median']:8.1f}")
+    print("\nassay's first result in parts, ms (median)")
+    for name in PARTS:
+        print(f"  {name:42s} {_spread(document, name)}")
+        if name == "call":
+            for within in WITHIN:
+                print(f"    {within:40s} {_spread(document, within)}")
     print(f"\nopening the bundle: {document['open_ms']:.2f} ms")
+
+
+def _spread(document: dict[str, Any], part: str) -> str:
+    figures = document["first_call_parts_ms"][part]
+    return f"{figures['median']:8.2f}   {min(figures['samples']):.2f} to {max(figures['samples']):.2f}"
 
 
 if __name__ == "__main__":

@@ -76,6 +76,10 @@ def _launch(document: dict[str, Any]) -> None:
     print("\n## First result in a fresh process, torch started\n\n| way | ms |\n|---|--:|")
     for name, figures in document["first_call_ms"].items():
         print(f"| {name} | {figures['median']:.1f} |")
+    if parts := document.get("first_call_parts_ms"):
+        print("\nassay's by part; those below 'synchronize' are within the call:\n\n| part | ms |\n|---|--:|")
+        for name, figures in parts.items():
+            print(f"| {name} | {figures['median']:.2f} |")
     print(f"\nOpening the bundle takes {document['open_ms']:.2f} ms.")
 
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import canonical
-from .blobs import Blob, raw_half, unpack_index
+from .blobs import BlobIndex, raw_half, unpack_index
 from .faults import BundleError, Fault, did_you_mean
 from .format import (
     HEADER_SIZE,
@@ -56,7 +56,7 @@ class Bundle:
         self._check_identity()
         self.manifest: Manifest = self._read_manifest()
         self._rows: dict[str, OrderedRows] = {}
-        self._blobs: dict[str, dict[str, Blob]] = {}
+        self._blobs: dict[str, BlobIndex] = {}
         self._variants: dict[str, dict[str, dict[str, Any]]] = {}
 
     @classmethod
@@ -203,7 +203,7 @@ class Bundle:
             section.offset, section.stored_size, section.stored_sha256, section.raw_size, section.raw_sha256, label
         )
 
-    def _blob_index(self, what: str) -> dict[str, Blob]:
+    def _blob_index(self, what: str) -> BlobIndex:
         if what not in self._blobs:
             area = self._section(f"{what}s")
             index = unpack_index(self._index[f"{what}-index"], area, f"{self._where}: {what}-index")

@@ -15,7 +15,8 @@ from rich.text import Text
 from assay.bundle import Bundle, BundleError, Fault, Row, Verdict, explain
 from assay.bundle.conditions import NOT_GIVEN
 from assay.bundle.faults import did_you_mean
-from assay.bundle.table import NEAREST, covered, impossible_values, nearest_first, unknown_fields
+from assay.bundle.table import impossible_values
+from assay.bundle.verdicts import NEAREST, covered, nearest_first, unknown_fields
 from assay.codegen.records import spell
 
 from . import terminal

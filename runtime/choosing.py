@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from assay.bundle.faults import BundleError, Fault, did_you_mean
 from assay.bundle.reader import Bundle, UnknownName
 from assay.bundle.records import Row, TargetRecord, VariantRecord
-from assay.bundle.table import (
-    NoMatch,
-    OrderedRows,
-    Selection,
-    UnknownRow,
-    Verdict,
-    explain,
-    known_fields,
-    select,
-    unknown_fields,
-)
+from assay.bundle.table import OrderedRows, Selection, UnknownRow, known_fields, select
 
 from .errors import (
     AssayRuntimeError,
@@ -30,6 +20,9 @@ from .errors import (
     UnknownFieldError,
     UnknownRowError,
 )
+
+if TYPE_CHECKING:
+    from assay.bundle.verdicts import Verdict
 
 
 class Chooser:
@@ -109,6 +102,8 @@ class Chooser:
         self, family: str, /, *, force_row: str | None = None, forbid_rows: Collection[str] = (), **request: Any
     ) -> tuple[Verdict, ...]:
         """A verdict on every row of the family, in the order in which they are tried."""
+        from assay.bundle.verdicts import explain  # Here and below, and not above: a call that is served needs none.
+
         with _translated():
             rows = self._family(family)
             self._check_fields(family, request)
@@ -180,6 +175,8 @@ class Chooser:
         known = self._known_fields(family)
         if request.keys() <= known:
             return
+        from assay.bundle.verdicts import unknown_fields
+
         unknown = unknown_fields(self._bundle.rows(family), request)
         fields = tuple(sorted(known))
         said = [
@@ -216,11 +213,15 @@ def _translated(unknown_name: type[AssayRuntimeError] = UnknownFamilyError) -> I
     """The bundle's errors as this package's own."""
     try:
         yield
-    except NoMatch as error:
-        raise NoMatchError(error) from error
-    except UnknownRow as error:
-        raise UnknownRowError(str(error)) from error
-    except UnknownName as error:
-        raise unknown_name(str(error)) from error
     except BundleError as error:
-        raise AssayRuntimeError(str(error)) from error
+        raise _translation(error, unknown_name) from error
+
+
+def _translation(error: BundleError, unknown_name: type[AssayRuntimeError]) -> AssayRuntimeError:
+    from assay.bundle.verdicts import NoMatch
+
+    if isinstance(error, NoMatch):
+        return NoMatchError(error)
+    if isinstance(error, UnknownRow):
+        return UnknownRowError(str(error))
+    return unknown_name(str(error)) if isinstance(error, UnknownName) else AssayRuntimeError(str(error))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from assay.bundle.faults import Fault
-from assay.bundle.table import NoMatch, Verdict
+
+if TYPE_CHECKING:
+    from assay.bundle.verdicts import NoMatch, Verdict
 
 
 class AssayRuntimeError(Exception):

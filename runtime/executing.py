@@ -1,10 +1,13 @@
 """From a call's tensors to a launch: checks, dispatch, lazy loading.  The same for every family."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from assay.bundle.faults import Fault
+from assay.bundle.record import Record
 from assay.bundle.records import DEPENDENT_LAUNCH, Row
 
 from .choosing import Chooser
@@ -12,12 +15,13 @@ from .contract import Contract
 from .drivers.driver import Driver, Function, Wanted
 from .errors import ArgumentError, NotLoadedError
 from .launching import Layout, Prepared, grid_of, stride_faults
-from .switches import warn
 from .tensors import TENSORS, NotATensor, TensorView, view
 
 
-class Steering(NamedTuple):
+class Steering(Record):
     """Which rows a call may take.  `force_row`: that row or none; `forbid_rows`: none of these."""
+
+    __slots__ = ()
 
     force_row: str | None = None
     forbid_rows: tuple[str, ...] = ()
@@ -147,6 +151,8 @@ class Executor:
 
     def _select(self, family: str, request: Mapping[str, Any], steering: Steering) -> Row:
         if (steering.force_row or steering.forbid_rows) and steering not in self._told:
+            from .switches import warn
+
             self._told.add(steering)
             forbidden_now = ", ".join(steering.forbid_rows) or "none"
             warn(f"{family}: forced row {steering.force_row or 'none'}, forbidden rows {forbidden_now}")

@@ -16,7 +16,6 @@ from assay.bundle.records import TargetRecord
 from .choosing import Chooser
 from .errors import ArchitectureError, ArgumentError, BundleLoadError, NoMatchError
 from .limits import MOST_SPLITS
-from .switches import switched_off
 
 if TYPE_CHECKING:
     from .calls.decode_attention import BoundDecode, DecodeAttention
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from .executing import Executor, Steering
 
 DEBUG_SWITCH = "ASSAY_DEBUG"
+FORBID_SWITCH = "ASSAY_FORBID_ROWS"
 
 
 def load(
@@ -54,7 +54,10 @@ def load(
     try:
         driver = None if device is None or isinstance(device, tuple) else _driver(device, bundle)
         kernels = Kernels(bundle, _targets(bundle, device if driver is None else driver.device), driver, debug=debug)
-        kernels.switched_off = switched_off(kernels)
+        if forbidden := os.environ.get(FORBID_SWITCH):
+            from .switches import switched_off
+
+            kernels.switched_off = switched_off(kernels, FORBID_SWITCH, forbidden)
         return kernels
     except BaseException as error:
         bundle.close()
@@ -302,8 +305,10 @@ class Kernels(Chooser):
         return Options
 
     def _steer(self, force_row: str | None, forbid_rows: Collection[str]) -> Steering:
-        from .executing import Steering
+        from .executing import NOT_STEERED, Steering
 
+        if force_row is None and not forbid_rows:
+            return NOT_STEERED
         forbidden = (forbid_rows,) if isinstance(forbid_rows, str) else tuple(forbid_rows)
         return Steering(force_row, forbidden)
 

@@ -4,8 +4,12 @@ Taken from torch tensors, numpy arrays, anything with `__cuda_array_interface__`
 a tensor of one can only be here if its caller has imported it.
 """
 
+from __future__ import annotations
+
 import sys
-from typing import Any, NamedTuple
+from typing import Any
+
+from assay.bundle.record import Record
 
 # Element types of the kernels' contracts and those that callers hold instead; sizes in bytes.
 ITEM_BYTES = {
@@ -29,8 +33,10 @@ class NotATensor(TypeError):
     """The object is none of the tensors that can be read."""
 
 
-class TensorView(NamedTuple):
+class TensorView(Record):
     """A strided tensor in some device's memory.  strides in elements; device as ('cuda', 0), ('hip', 0), ('cpu', 0)."""
+
+    __slots__ = ()
 
     address: int
     dtype: str

@@ -18,7 +18,7 @@ from assay.bundle import Bundle, BundleError, Fault
 from assay.bundle.atomic import replace_file
 from assay.bundle.companions import described
 from assay.runtime.drivers import DriverError
-from assay.runtime.switches import FORBID_SWITCH
+from assay.runtime.kernels import FORBID_SWITCH
 
 from . import printing, provenance
 from .checking import FAIL, NOT_RUN, PASS

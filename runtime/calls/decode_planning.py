@@ -1,5 +1,7 @@
 """From a decode call's tensors to both kernels, loaded and bound to their shapes."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
@@ -27,20 +29,23 @@ from .decode_call import (
     Inputs,
     Options,
 )
-from .splits import default_splits
 from .workspace import ANY_ADDRESS, Parts
 
 
 class Plan:
-    """Both kernels for calls of one shape.  counts: address of the split counts where the caller gives none."""
+    """Both kernels for calls of one shape.
 
-    __slots__ = ("counts", "merge", "parts", "pick_merge", "pick_stage_1", "stage_1")
+    counts: address of the split counts where the caller gives none.  launched: whether a call has been through.
+    """
+
+    __slots__ = ("counts", "launched", "merge", "parts", "pick_merge", "pick_stage_1", "stage_1")
 
     def __init__(self, stage_1: Prepared, merge: Prepared, parts: Parts, counts: int):
         self.stage_1 = stage_1
         self.merge = merge
         self.parts = parts
         self.counts = counts
+        self.launched = False
         self.pick_stage_1 = _picker(stage_1.pointer_names)
         self.pick_merge = _picker(merge.pointer_names)
 
@@ -109,6 +114,8 @@ class Planner:
         """As many as asked for, or as fill the device."""
         if options.splits is not None:
             return options.splits
+        from .splits import default_splits
+
         parts = Parts.of((sizes.batch, sizes.q_heads, 1, sizes.head_dim), views)
         probe = self._with_parts(views, parts, ANY_ADDRESS, sizes, ANY_ADDRESS)
         driver = self._executor.driver

@@ -58,6 +58,8 @@ ERROR_LOG, ERROR_LOG_BYTES = 5, 6
 _DEPENDENT_KIND = 3
 # Above this a kernel must be allowed its shared memory, static and dynamic together.
 _DEFAULT_SHARED = 48 * 1024
+# Types of arrays are made once: making one costs more than filling it.
+_Log, _Options, _Values = ctypes.c_char * 8192, _int * 2, _void * 2
 
 
 class _Names(Names):
@@ -112,11 +114,9 @@ class CudaDriver(NativeDriver):
         self._call("cuCtxPopCurrent_v2", ctypes.byref(_void()), doing=doing)
 
     def _load_module(self, code: bytes, doing: str) -> Module:
-        log = ctypes.create_string_buffer(8192)
-        options = (_int * 2)(ERROR_LOG, ERROR_LOG_BYTES)
-        values = (_void * 2)(ctypes.addressof(log), len(log))
-        module, image = _void(), ctypes.create_string_buffer(code, len(code))
-        status = self._library.function("cuModuleLoadDataEx")(ctypes.byref(module), image, 2, options, values)
+        log, module = _Log(), _void()
+        options, values = _Options(ERROR_LOG, ERROR_LOG_BYTES), _Values(ctypes.addressof(log), len(log))
+        status = self._library.function("cuModuleLoadDataEx")(ctypes.byref(module), code, 2, options, values)
         if status:
             raise self._error("cuModuleLoadDataEx", status, doing, log.value.decode(errors="replace").strip())
         return Module(module.value or 0)

@@ -4,6 +4,8 @@ They differ in the names of their functions, in how a device becomes the current
 Both APIs take the same arguments in the same order wherever `Names` has a field.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import struct

@@ -127,6 +127,15 @@ def test_both_paths_launch_the_same(kernels, recorder, name, fp8):
     assert sum(kernels.usage().values()) == 6
 
 
+def test_the_first_call_of_all_spends_nothing_on_the_path_in_c(kernels, recorder):
+    engine = Engine()
+    kernels.decode_attention(*engine.arguments, **engine.scales)
+    assert "_read" not in vars(kernels._decode)
+    assert not kernels._decode._fast_plans
+    kernels.decode_attention(*engine.arguments, **engine.scales)
+    assert [launch[0] for launch in recorder.launches] == ["python", "python", "c", "c"]
+
+
 def test_a_plan_launches_in_c_with_the_same_blocks(kernels, recorder):
     engine = Engine()
     plan = kernels.plan(*engine.arguments, **engine.scales, sliding_window=9)
