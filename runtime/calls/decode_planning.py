@@ -10,7 +10,7 @@ from ..errors import ArgumentError, UnknownRowError
 from ..executing import Executor, Steering
 from ..launching import Prepared
 from ..limits import MOST_SPLITS
-from ..tensors import TensorView, view
+from ..tensors import TENSORS, NotATensor, TensorView, view
 from . import decode_checks
 from .decode_call import (
     COUNTS,
@@ -97,8 +97,11 @@ class Planner:
                 faults += error.faults
         seen = None
         if workspace is not None:
-            seen = view(workspace)
-            faults += self._executor.place_faults("workspace", seen)
+            try:
+                seen = view(workspace)
+                faults += self._executor.place_faults("workspace", seen)
+            except NotATensor as error:
+                faults.append(Fault("workspace", str(error), TENSORS))
         if faults:
             raise ArgumentError(faults)
         return views, seen
