@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,16 @@ def print_faults(error: FaultsError) -> None:
     out = terminal.console(error=True)
     for fault in error.faults:
         out.print(str(fault), style="red", markup=False, soft_wrap=True)
+
+
+class Finite(click.FloatRange):
+    """A number in a range; neither NaN, which is in every range for click, nor infinite."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{number} is not a finite number in the range {self._describe_range()}", param, ctx)
+        return float(number)
 
 
 class Only(click.ParamType):

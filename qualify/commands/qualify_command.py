@@ -15,10 +15,12 @@ from assay.qualify import terminal
 from assay.qualify.executing import NOT_INTERPRETABLE
 from assay.qualify.run import RunOptions, RunResult, qualify
 
-from .options import NO_EVIDENCE, json_option, only_option, profile_option, report_option, specs_option
+from .options import NO_EVIDENCE, Finite, json_option, only_option, profile_option, report_option, specs_option
 
 EVIDENCE_LEVELS = ("static", "interpreted", "emulated", "retargeted", "device")
 PRODUCED_HERE = ("static", "interpreted", "emulated")
+# A day: more is a slip, and what the system's own timers cannot count ends the worker pool.
+_LONGEST_TIME_LIMIT = 86_400
 
 
 @click.command("qualify")
@@ -39,7 +41,7 @@ PRODUCED_HERE = ("static", "interpreted", "emulated")
 @click.option("--check", is_flag=True, help="Judge only; write no bundle, lock or report.")
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=1),
+    type=Finite(min=1, max=_LONGEST_TIME_LIMIT),
     default=DEFAULT_TIME_LIMIT,
     show_default=True,
     help="Seconds a kernel.",

@@ -5,12 +5,13 @@ import os
 import subprocess
 import sys
 
+import click
 import pytest
 
 from assay.bundle import atomic
 from assay.codegen import store
 from assay.codegen.toolchain import ToolchainError
-from assay.qualify import run
+from assay.qualify import cli, run
 from tests.specs import FAMILY, TEMPLATE, TOY, copy_toy, edit
 
 COMMAND = [sys.executable, "-c", "from assay.qualify.entry import main; main()"]
@@ -51,6 +52,9 @@ BAD_USAGE = [
     ["--jobs", "0"],
     ["--jobs", "many"],
     ["--time-limit", "0"],
+    ["--time-limit", "nan"],
+    ["--time-limit", "inf"],
+    ["--time-limit", "1e9"],
     ["--evidence", "believed"],
     ["--check", "--update-lock"],
     ["--specs", "/nowhere"],
@@ -67,6 +71,22 @@ def test_bad_usage_is_2_with_a_message_and_nothing_written(assay, tmp_path, opti
     assert (ran.status, ran.out) == (2, "")
     assert ran.said
     assert not (tmp_path / "out").exists()
+
+
+def test_no_number_option_of_any_command_takes_what_is_no_finite_number():
+    numbers = [
+        (f"{name} {option.opts[0]}", option.type)
+        for name, command in cli.assay.commands.items()
+        for option in command.params
+        if isinstance(option.type, click.types.FloatParamType | click.types.IntParamType)
+    ]
+    assert {"qualify --time-limit", "emulate --atol", "emulate --rtol", "emulate --lds"} <= {
+        name for name, _ in numbers
+    }
+    for name, kind in numbers:
+        for value in ("nan", "inf", "-inf", "1e999", "-1e999"):
+            with pytest.raises(click.BadParameter):
+                pytest.fail(f"{name} takes {value} as {kind.convert(value, None, None)}")
 
 
 @pytest.mark.parametrize("level", ["device", "retargeted"])
