@@ -12,6 +12,7 @@ from .contract import Contract
 from .drivers.driver import Driver, Function, Wanted
 from .errors import ArgumentError, NotLoadedError
 from .launching import Layout, Prepared, grid_of, stride_faults
+from .overlaps import overlap_faults, self_overlap_faults
 from .switches import warn
 from .tensors import TENSORS, NotATensor, TensorView, view
 
@@ -85,6 +86,11 @@ class Executor:
         allowed = f"{wanted[0]}:{wanted[1]}, where the kernels are"
         return [Fault(name, f"on {seen.device[0]}:{seen.device[1]}", allowed)]
 
+    def check_overlaps(self, family: str, views: Mapping[str, TensorView]) -> None:
+        """Raises ArgumentError where memory that the kernel writes is another tensor's too."""
+        if faults := overlap_faults(views, self.contract(family).written):
+            raise ArgumentError(faults)
+
     def prepare(
         self,
         family: str,
@@ -129,7 +135,7 @@ class Executor:
         contract = self.contract(family)
         faults = contract.shape_faults(views, sizes) + contract.element_faults(views) + contract.null_faults(views)
         faults += contract.fixed_alignment_faults(views) + contract.scalar_faults(scalars)
-        faults += contract.own_type_faults(views)
+        faults += contract.own_type_faults(views) + self_overlap_faults(views, contract.written)
         if faults:
             raise ArgumentError(faults)
         known = self.kernels.fields(family)

@@ -218,6 +218,7 @@ class Kernels(Chooser):
         self._check_fields(family, facts or {})
         views = executor.views(family, tensors)
         prepared = executor.prepare(family, views, scalars or {}, facts or {}, self._steer(force_row, forbid_rows))
+        executor.check_overlaps(family, views)
         handle = stream_handle(stream, next(iter(tensors.values()), None))
         addresses = [views[name].address for name in prepared.pointer_names]
         # A call without a request has an empty grid, which drivers refuse.
