@@ -14,7 +14,7 @@ from .errors import ArgumentError, NotLoadedError
 from .launching import Layout, Prepared, grid_of, stride_faults
 from .overlaps import overlap_faults, self_overlap_faults
 from .switches import warn
-from .tensors import TENSORS, NotATensor, TensorView, view
+from .tensors import NOT_TOLD, TENSORS, NotATensor, TensorView, view
 
 
 class Steering(NamedTuple):
@@ -81,10 +81,14 @@ class Executor:
     def place_faults(self, name: str, seen: TensorView) -> list[Fault]:
         """A tensor on another device than the kernels."""
         wanted = self.driver.tensor_device
-        if seen.device == wanted:
+        found = seen.device
+        if found[1] == NOT_TOLD and seen.address:
+            found = self.driver.device_of(seen.address) or found
+        if found == wanted:
             return []
         allowed = f"{wanted[0]}:{wanted[1]}, where the kernels are"
-        return [Fault(name, f"on {seen.device[0]}:{seen.device[1]}", allowed)]
+        number = "" if found[1] == NOT_TOLD else f":{found[1]}"
+        return [Fault(name, f"on {found[0]}{number}", allowed)]
 
     def check_overlaps(self, family: str, views: Mapping[str, TensorView]) -> None:
         """Raises ArgumentError where memory that the kernel writes is another tensor's too."""
