@@ -71,6 +71,11 @@ class RunOptions:
         """What keeps the artefacts of another profile, or of a part, apart from those of the whole core profile."""
         return ("" if self.profile == "core" else f".{self.profile}") + (".only" if self.only else "")
 
+    @property
+    def contents_profile(self) -> str:
+        """The profile that the bundle says it is of; a part of one is another."""
+        return f"{self.profile}.only" if self.only else self.profile
+
     def report_path(self, name: str) -> Path:
         """Where a report goes."""
         stem, dot, suffix = name.partition(".")
@@ -159,7 +164,7 @@ def qualify(specs: SpecSet, options: RunOptions, problems_found: Callable[[int],
     about_lock = run.messages[about_gates:]
     contents = None
     if run.status == QUALIFIED:
-        contents = bundle_contents(specs, target, options.profile, toolchain, results)
+        contents = bundle_contents(specs, target, options.contents_profile, toolchain, results)
         _judge_contents(run, contents, target)
     record = RunRecord(
         specs=specs,
