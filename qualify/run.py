@@ -35,6 +35,8 @@ from .selection import ProblemResult, Selector, problems_only
 from .waiving import WaiverBook, today_utc
 
 QUALIFIED, GATE_FAILED, TOOLCHAIN_DIFFERS = 0, 1, 3
+# Damaged cache entries that a warning names.
+_NAMED_ENTRIES = 3
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,11 @@ def qualify(specs: SpecSet, options: RunOptions, problems_found: Callable[[int],
     specs.check_unchanged()
     now = locks.lock_of(options.target, options.profile, toolchain, results)
     run = RunResult(results, [], QUALIFIED)
-    run.warnings = [*_override_warnings(), *(f"damaged cache entry {name} was compiled anew" for name in cache.damaged)]
+    run.warnings = [
+        *_override_warnings(),
+        *_damage_warning(cache.damaged, "compiled"),
+        *_damage_warning(verdicts.damaged, "judged"),
+    ]
     failed = [result for result in results if not result.qualified]
     if uncompiled := sum(_did_not_compile(item) for result in results for item in result.rejected):
         run.status = GATE_FAILED
@@ -212,6 +218,15 @@ def _override_warnings() -> list[str]:
     return [
         f"{name} is set and was ignored: builds do not depend on the shell" for name in ignored_overrides(os.environ)
     ]
+
+
+def _damage_warning(names: list[str], done: str) -> list[str]:
+    """One line for all damaged entries of one kind.  done: what was done anew."""
+    if not names:
+        return []
+    first, more = ", ".join(names[:_NAMED_ENTRIES]), len(names) - _NAMED_ENTRIES
+    counted = "1 damaged cache entry was" if len(names) == 1 else f"{len(names)} damaged cache entries were"
+    return [f"{counted} {done} anew: {first}" + (f" and {more} more" if more > 0 else "")]
 
 
 def _compare_lock(run: RunResult, options: RunOptions, now: locks.Lock) -> None:

@@ -6,10 +6,11 @@
         *.dist-info/entry_points.txt            [assay.bundles] gfx1201 = assay_kernels_gfx1201
 
 The name is `assay-kernels-` and the bundle's targets, then the profile where it is not the core one, and `only` for a
-part of a profile. It is loaded by each target's name, `gfx1201`, `gfx1201.full` or `gfx1201.only`, as `artifacts/` names
-its files. The default version is that of the assay that made the bundle, and locally the first hexadecimal digits of its
-identity and of the file's SHA-256: evidence and zlib change the file and not its identity, and two wheels of one name must
-not differ. The letters in front keep a part that is all digits from being read as a number, which would lose its zeros.
+part of a profile. It is loaded by each target's name, `gfx1201`, `gfx1201.full` or `gfx1201.only`, as `artifacts/`
+names its files. The default version is that of the assay that made the bundle, and locally the first hexadecimal
+digits of its identity and of the file's SHA-256: evidence and zlib change the file and not its identity, and two
+wheels of one name must not differ. The letters in front keep a part that is all digits from being read as a number,
+which would lose its zeros.
 """
 
 from __future__ import annotations
