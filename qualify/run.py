@@ -103,6 +103,8 @@ class RunResult:
     messages: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    lock_said: str = ""
+    """That the lock was compared and matches; empty where it was not, or does not."""
     written: list[Path] = field(default_factory=list)
     document: dict[str, Any] = field(default_factory=dict)
 
@@ -232,6 +234,7 @@ def _damage_warning(names: list[str], done: str) -> list[str]:
 def _compare_lock(run: RunResult, options: RunOptions, now: locks.Lock) -> None:
     if options.update_lock and not options.check:
         return
+    about_gates = len(run.messages)
     accept = "run the same command with --update-lock to accept"
     try:
         before = locks.read_lock(options.lock_path)
@@ -261,6 +264,10 @@ def _compare_lock(run: RunResult, options: RunOptions, now: locks.Lock) -> None:
         run.status = max(run.status, TOOLCHAIN_DIFFERS) if run.status == QUALIFIED else run.status
     elif run.changes:
         run.status = GATE_FAILED
+    if before is not None and not run.messages[about_gates:]:
+        part = f" of its {len(before.rows)}" if len(old_rows) < len(before.rows) else ""
+        rows = "row" if len(now.rows) == 1 else "rows"
+        run.lock_said = f"lock: compared with {options.lock_path}: {len(now.rows)}{part} {rows}, no difference"
 
 
 def _judge_contents(run: RunResult, contents: Contents, target: TargetFile) -> None:

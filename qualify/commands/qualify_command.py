@@ -106,6 +106,8 @@ def _print_run(out: Any, target: Any, options: RunOptions, run: RunResult) -> No
         out.print(f"warning: {warning}", style="yellow", markup=False)
     for message in run.messages:
         out.print(message, style="bold red" if run.status else "", markup=False)
+    if run.lock_said:
+        out.print(run.lock_said, markup=False, soft_wrap=True)
     for path in run.written:
         out.print(f"wrote {path}", markup=False)
     out.print(_summary(options, run), style="bold green" if run.status == 0 else "bold red", markup=False)
