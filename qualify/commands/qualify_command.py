@@ -15,7 +15,7 @@ from assay.qualify import terminal
 from assay.qualify.executing import NOT_INTERPRETABLE
 from assay.qualify.run import RunOptions, RunResult, qualify
 
-from .options import NO_EVIDENCE, Finite, json_option, only_option, profile_option, report_option, specs_option
+from .options import NO_EVIDENCE, Finite, json_option, only_option, profile_option, report_option, single, specs_option
 
 EVIDENCE_LEVELS = ("static", "interpreted", "emulated", "retargeted", "device")
 PRODUCED_HERE = ("static", "interpreted", "emulated")
@@ -24,7 +24,7 @@ _LONGEST_TIME_LIMIT = 86_400
 
 
 @click.command("qualify")
-@click.option("--target", required=True, help="Target to build for, such as gfx1201.")
+@click.option("--target", required=True, multiple=True, callback=single, help="Target to build for, such as gfx1201.")
 @profile_option
 @click.option("--jobs", type=click.IntRange(1, 512), default=default_jobs, show_default="processors")
 @click.option(

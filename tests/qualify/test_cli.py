@@ -73,6 +73,32 @@ def test_bad_usage_is_2_with_a_message_and_nothing_written(assay, tmp_path, opti
     assert not (tmp_path / "out").exists()
 
 
+def test_several_only_are_taken_together(assay, tmp_path):
+    def keys(*options):
+        ran = assay("plan", "--target", "gfx1201", "--specs", TOY, "--json", *options)
+        assert ran.status == 0, ran.err
+        return [problem["problem"] for problem in ran.document["targets"]["gfx1201"]["problems"]]
+
+    both = keys("--only", "width=64", "--only", "alignment=16")
+    assert both == keys("--only", "width=64,alignment=16")
+    assert {(problem["width"], problem["alignment"]) for problem in both} == {(64, 16)}
+    either = keys("--only", "width=64", "--only", "width=96")
+    assert either == keys("--only", "width=64,width=96")
+    assert {problem["width"] for problem in either} == {64, 96}
+    ran = qualify(assay, tmp_path, "--update-lock", "--report", "json", "--report", "md,json")
+    assert ran.status == 0
+    assert {path.name for path in (tmp_path / "gfx1201").iterdir()} == {
+        "gfx1201.assay", "qualified.core.lock", "report.json", "report.md",
+    }  # fmt: skip
+
+
+def test_a_second_target_is_refused_and_not_taken_in_place_of_the_first(assay, tmp_path):
+    ran = qualify(assay, tmp_path, "--target", "sm90")
+    assert ran.status == 2
+    assert "'--target': given 2 times; allowed: once" in ran.said
+    assert "Missing option '--target'" in assay("qualify", "--specs", TOY).said
+
+
 def test_no_number_option_of_any_command_takes_what_is_no_finite_number():
     numbers = [
         (f"{name} {option.opts[0]}", option.type)
