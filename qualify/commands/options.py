@@ -90,7 +90,11 @@ def _all_of(
     return chosen
 
 
-def _each_once(ctx: click.Context, param: click.Parameter, given: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:  # noqa: ARG001 - click's
+def _each_once(
+    ctx: click.Context,  # noqa: ARG001 - as click calls it
+    param: click.Parameter,  # noqa: ARG001
+    given: tuple[tuple[str, ...], ...],
+) -> tuple[str, ...]:
     """The reports that several `--report` name."""
     return tuple(dict.fromkeys(name for names in given for name in names))
 
