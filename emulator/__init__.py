@@ -30,12 +30,13 @@ from .errors import (
     UnsupportedInstructions,
 )
 from .memory import Memory
-from .program import LaunchResult, ObjectError, Program
+from .program import ARCHITECTURES, LaunchResult, ObjectError, Program
 
 # Part of cache keys: to be raised whenever a launch may compute or report anything else.
 VERSION = "1"
 
 __all__ = [
+    "ARCHITECTURES",
     "NO_CHECKS",
     "VERSION",
     "BarrierError",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assay.objects import Kernel, ObjectError, read_object
+from assay.objects.amd_chips import RDNA4
 
 from . import semantics  # noqa: F401 - registers what every instruction does
 from .blocks import Block, Item, build_blocks
@@ -25,6 +26,8 @@ from .poison import Rule
 from .races import RaceDetector
 from .scheduler import Scheduler
 
+# Whose code is executed.
+ARCHITECTURES = RDNA4
 _KERNARG = "kernel arguments"
 
 
@@ -63,8 +66,8 @@ class Program:
         if chosen is None:
             names = ", ".join(item.name for item in found)
             raise EmulationError(f"{where}: no kernel {kernel!r}; it has {names}")
-        if chosen.backend != "hip" or not chosen.arch.startswith("gfx120"):
-            raise EmulationError(f"{where}: {chosen.arch} code; the emulator executes gfx1200 and gfx1201")
+        if chosen.backend != "hip" or chosen.arch not in ARCHITECTURES:
+            raise EmulationError(f"{where}: {chosen.arch} code; the emulator executes {', '.join(ARCHITECTURES)}")
         if chosen.resources.wavefront_size != 32:
             raise EmulationError(f"{where}: wavefront size {chosen.resources.wavefront_size}; the emulator has wave32")
         return cls.of_kernel(chosen, where=where, lines=SourceLines(code, chosen.descriptor.entry))

@@ -316,7 +316,7 @@ def _driver(device: Any, bundle: Bundle) -> Driver:
     from .drivers import open_driver
 
     archs = {target.arch for target in bundle.manifest.targets if target.backend == "hip"}
-    return open_driver(device, tuple(sorted(arch for arch in archs if arch.startswith("gfx120"))))
+    return open_driver(device, tuple(sorted(archs)))
 
 
 def _targets(bundle: Bundle, device: Device | None) -> tuple[TargetRecord, ...]:

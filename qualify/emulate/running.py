@@ -11,7 +11,7 @@ from assay import kernel_specs, objects
 from assay.bundle import Fault
 from assay.bundle.faults import did_you_mean
 from assay.codegen.specs import load_specs
-from assay.emulator import Checks, EmulationError, LaunchError, LaunchResult, Memory, Program
+from assay.emulator import ARCHITECTURES, Checks, EmulationError, LaunchError, LaunchResult, Memory, Program
 from assay.emulator.lines import SourceLines
 from assay.objects.errors import printable
 from assay.qualify.occupancy import Occupancy, occupancy_of
@@ -22,9 +22,6 @@ from .buffers import Buffer, BufferFault, Change, change_of, make_buffer, scalar
 from .expectations import Comparison, Expectation, compare, read_expectation
 from .matching import explicit_arguments, launch_faults, match_arguments, name_faults
 from .request import CHECKS, EmulateError, EmulateRequest
-
-# Processors whose instructions the emulator has; gfx1250 and its kin have others.
-_EXECUTED = ("gfx1200", "gfx1201", "gfx12-generic")
 
 
 @dataclass(frozen=True)
@@ -102,8 +99,8 @@ def _choose(code: bytes, request: EmulateRequest) -> objects.Kernel:
     except objects.ObjectError as error:
         raise EmulateError(Fault(error.where, error.given, error.allowed, error.hint)) from None
     first = next(iter(kernels.values()))
-    if first.backend != "hip" or first.arch not in _EXECUTED:
-        raise EmulateError(Fault(where, f"{first.arch} code", f"an HSACO for {', '.join(_EXECUTED)}"))
+    if first.backend != "hip" or first.arch not in ARCHITECTURES:
+        raise EmulateError(Fault(where, f"{first.arch} code", f"an HSACO for {', '.join(ARCHITECTURES)}"))
     names = ", ".join(printable(name, 80) for name in kernels)
     if request.kernel is None and len(kernels) > 1:
         raise EmulateError(Fault("--kernel", f"missing; {where} has {len(kernels)} kernels", names))
