@@ -31,6 +31,7 @@ from .errors import (
 )
 from .memory import Memory
 from .program import ARCHITECTURES, LaunchResult, ObjectError, Program
+from .progress import Progress
 
 # Part of cache keys: to be raised whenever a launch may compute or report anything else.
 VERSION = "1"
@@ -54,6 +55,7 @@ __all__ = [
     "OutOfBoundsError",
     "Place",
     "Program",
+    "Progress",
     "RaceError",
     "StepBudgetError",
     "UndefinedValueError",

@@ -23,6 +23,7 @@ from .launch import Launch, argument_block, chunk_size, initial_group, make_mach
 from .lines import SourceLines
 from .memory import Memory
 from .poison import Rule
+from .progress import Progress
 from .races import RaceDetector
 from .scheduler import Scheduler
 
@@ -94,6 +95,7 @@ class Program:
         lds_bytes: int = 0,
         checks: Checks | None = None,
         count_transactions: bool = True,
+        progress: Progress | None = None,
     ) -> LaunchResult:
         """Runs `grid` (one to three axes) workgroups of `num_warps` waves of 32 lanes to their end.
 
@@ -101,6 +103,7 @@ class Program:
         `memory`. A floating-point argument must be a float: the object does not tell its type. Hidden arguments are
         filled in. Bytes are the whole argument block as a runtime has packed it. `lds_bytes` is the launch-time LDS
         size. `count_transactions` off leaves out the per-instruction memory counters, which cost time.
+        Another thread may read `progress` meanwhile.
 
         Raises LaunchError before anything runs, or another EmulationError at the first fault; buffers then hold what
         was stored so far.
@@ -114,12 +117,21 @@ class Program:
         races = RaceDetector(memory, launch.waves_per_group) if checks.races else None
         try:
             with np.errstate(all="ignore"):
-                steps = self._run(launch, memory, address, checks, meter, races)
+                steps = self._run(launch, memory, address, checks, meter, races, progress or Progress())
         finally:
             memory.remove(_KERNARG)
         return LaunchResult(meter.result(launch), steps, time.perf_counter() - started)
 
-    def _run(self, launch: Launch, memory: Memory, address: int, checks: Checks, meter: Meter, races) -> int:
+    def _run(
+        self,
+        launch: Launch,
+        memory: Memory,
+        address: int,
+        checks: Checks,
+        meter: Meter,
+        races: RaceDetector | None,
+        progress: Progress,
+    ) -> int:
         steps = 0
         size = chunk_size(launch, self._vector_count)
         for first in range(0, launch.workgroups, size):
@@ -127,6 +139,7 @@ class Program:
             machine = make_machine(launch, memory, checks, self._vector_count, first, count, meter, races)
             scheduler = Scheduler(machine, self._blocks, examiner(checks, self._rules), self._place)
             machine.steps = steps
+            progress.runs(machine, first, launch.workgroups)
             scheduler.run(initial_group(launch, machine, first, address))
             meter.add_blocks(scheduler.executed)
             steps = machine.steps

@@ -82,8 +82,10 @@ def emulate_command(as_json: bool, **options: Any) -> int:
     from assay.qualify.emulate.document import document
     from assay.qualify.emulate.printing import print_emulated, print_verdict
     from assay.qualify.emulate.running import emulate_file
+    from assay.qualify.emulate.watching import Watch
 
-    done = emulate_file(EmulateRequest(**options))
+    with Watch() as watch:
+        done = emulate_file(EmulateRequest(**options), watch.progress)
     failed = done.verdict in ("fault", "mismatch")
     if as_json:
         click.echo(json.dumps(document(done), ensure_ascii=False, allow_nan=False))
