@@ -24,12 +24,12 @@ from typing import Any
 from packaging.utils import InvalidName, canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from assay.bundle import Bundle, BundleError, Fault, FaultsError, Manifest, verify_bundle
+from assay.bundle import Bundle, BundleError, Fault, FaultsError, Manifest
 from assay.bundle.atomic import replace_file
 from assay.runtime.installed import BUNDLE_FILE, ENTRY_POINT_GROUP
 
 from .evidence_summary import EvidenceSummary, summarise_evidence
-from .verification import file_fault, object_faults
+from .verification import bundle_faults, file_fault
 from .wheel_archive import WheelContents, wheel_bytes
 
 SCHEMA = "assay.wheel/1"
@@ -120,7 +120,7 @@ def _verified(paths: Sequence[Path]) -> list[_Input]:
 def _read(path: Path) -> _Input:
     """Raises BundleError with all that `assay verify` would say."""
     data = _bytes_of(path)
-    if faults := verify_bundle(path, object_faults):
+    if faults := bundle_faults(path):
         raise BundleError(faults)
     with Bundle.open(path) as bundle:
         manifest, evidence = bundle.manifest, summarise_evidence(bundle)

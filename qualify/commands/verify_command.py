@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from assay.bundle import Bundle, verify_bundle
+from assay.bundle import Bundle
 from assay.qualify import terminal
-from assay.qualify.verification import file_fault, object_faults
+from assay.qualify.verification import bundle_faults, file_fault
 
 from .options import FAILED, json_option
 
@@ -18,9 +18,9 @@ from .options import FAILED, json_option
 @click.argument("bundle", type=click.Path(path_type=Path))
 @json_option
 def verify_command(bundle: Path, as_json: bool) -> int:
-    """Check every hash, the schema, every reference and every code object of a bundle."""
+    """Check every hash, the schema, every reference, record and code object of a bundle."""
     unreadable = file_fault(bundle)
-    faults = [unreadable] if unreadable else verify_bundle(bundle, object_faults)
+    faults = [unreadable] if unreadable else bundle_faults(bundle)
     if as_json:
         document = {"schema": "assay.verify/1", "bundle": str(bundle), "verdict": "failed" if faults else "verified"}
         click.echo(json.dumps({**document, "faults": [str(fault) for fault in faults]}, ensure_ascii=False))

@@ -253,13 +253,13 @@ def test_a_bundle_of_no_versioned_assay_gets_no_wheel(assay, bundle, tmp_path):
 
 
 def test_a_file_replaced_while_it_is_read_gets_no_wheel(assay, bundle, built, tmp_path, monkeypatch):
-    verify = wheel_building.verify_bundle
+    verify = wheel_building.bundle_faults
 
-    def replace_then_verify(path, read_object):
+    def replace_then_verify(path):
         shutil.copy(built("sm90").bundle, path)
-        return verify(path, read_object)
+        return verify(path)
 
-    monkeypatch.setattr(wheel_building, "verify_bundle", replace_then_verify)
+    monkeypatch.setattr(wheel_building, "bundle_faults", replace_then_verify)
     assert "changed while it was read" in refused(assay, tmp_path, 1, bundle)
 
 
