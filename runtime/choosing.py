@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from assay.bundle.conditions import NOT_GIVEN
 from assay.bundle.faults import BundleError, Fault, did_you_mean
 from assay.bundle.reader import Bundle, UnknownName
 from assay.bundle.records import Row, TargetRecord, VariantRecord
@@ -14,6 +15,7 @@ from assay.bundle.table import OrderedRows, Selection, UnknownRow, known_fields,
 
 from .errors import (
     AssayRuntimeError,
+    MissingFieldError,
     NoMatchError,
     ObjectError,
     UnknownFamilyError,
@@ -121,14 +123,16 @@ class Chooser:
     def supports(
         self, family: str, /, *, force_row: str | None = None, forbid_rows: Collection[str] = (), **request: Any
     ) -> bool:
-        """Whether `require` would succeed. A damaged code object is logged as an error besides.
+        """Whether `require` would succeed, whatever the fields left out are. A damaged code object is logged besides.
 
-        A family that the bundle has for other devices only is a no. Raises AssayRuntimeError where there is no telling:
-        a damaged table, a closed bundle, a family, field or row id that the bundle does not know.
+        A family that the bundle has for other devices only is a no. Raises MissingFieldError where the answer depends
+        on fields left out, and AssayRuntimeError where there is no telling: a damaged table, a closed bundle, a family,
+        field or row id that the bundle does not know.
         """
         try:
             self.require(family, force_row=force_row, forbid_rows=forbid_rows, **request)
-        except NoMatchError:
+        except NoMatchError as error:
+            self._check_complete(family, error.verdicts)
             return False
         except UnknownFamilyError:
             if family not in self.families():
@@ -184,6 +188,17 @@ class Chooser:
             for name, hint in sorted(unknown.items())
         ]
         raise UnknownFieldError("\n".join(said), tuple(sorted(unknown)), fields)
+
+    def _check_complete(self, family: str, verdicts: Collection[Verdict]) -> None:
+        """No row answers; one that fails by fields left out alone might have, had they been given."""
+        missing: set[str] = set()
+        for verdict in verdicts:
+            if not verdict.excluded and all(failure.requested == NOT_GIVEN for failure in verdict.failed):
+                missing.update(failure.field for failure in verdict.failed)
+        if missing:
+            names, known = tuple(sorted(missing)), tuple(sorted(self._known_fields(family)))
+            fault = Fault(f"supports({family!r})", f"{', '.join(names)} left out", f"all of {', '.join(known)}")
+            raise MissingFieldError(str(fault), names, known)
 
     def _forbidden(self, forbid_rows: Collection[str]) -> Collection[str]:
         if not self.switched_off:

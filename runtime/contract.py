@@ -66,6 +66,11 @@ class Contract:
         # Dimensions that have a stride argument.
         self._strided = set(self.strides.values())
 
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The tensors that the kernel writes."""
+        return tuple(name for name, pointer in self.pointers.items() if pointer.written)
+
     def shape_faults(self, views: Mapping[str, TensorView], dims: dict[str, int]) -> list[Fault]:
         """Ranks, sizes that contradict each other, and strides that no argument can tell.  Fills `dims` in."""
         faults: list[Fault] = []

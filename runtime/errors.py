@@ -46,6 +46,18 @@ class UnknownFieldError(AssayRuntimeError):
         return str(self.args[0])
 
 
+class MissingFieldError(UnknownFieldError):
+    """`supports` was asked too little: whether a row answers depends on fields that the request leaves out.
+
+    `.missing` and `.known` are the names, sorted.  An UnknownFieldError, so that one clause catches wrong questions.
+    """
+
+    def __init__(self, message: str, missing: tuple[str, ...], known: tuple[str, ...]):
+        super().__init__(message, (), known)
+        self.args = (message, missing, known)
+        self.missing = missing
+
+
 class NoMatchError(AssayRuntimeError):
     """No row serves the request. `.verdicts` holds every row of the family, nearest first; `str` lists them all.
 

@@ -15,7 +15,8 @@ from .contract import Contract
 from .drivers.driver import Driver, Function, Wanted
 from .errors import ArgumentError, NotLoadedError
 from .launching import Layout, Prepared, grid_of, stride_faults
-from .tensors import TENSORS, NotATensor, TensorView, view
+from .overlaps import overlap_faults, self_overlap_faults
+from .tensors import NOT_TOLD, TENSORS, NotATensor, TensorView, view
 
 
 class Steering(Record):
@@ -84,10 +85,19 @@ class Executor:
     def place_faults(self, name: str, seen: TensorView) -> list[Fault]:
         """A tensor on another device than the kernels."""
         wanted = self.driver.tensor_device
-        if seen.device == wanted:
+        found = seen.device
+        if found[1] == NOT_TOLD and seen.address:
+            found = self.driver.device_of(seen.address) or found
+        if found == wanted:
             return []
         allowed = f"{wanted[0]}:{wanted[1]}, where the kernels are"
-        return [Fault(name, f"on {seen.device[0]}:{seen.device[1]}", allowed)]
+        number = "" if found[1] == NOT_TOLD else f":{found[1]}"
+        return [Fault(name, f"on {found[0]}{number}", allowed)]
+
+    def check_overlaps(self, family: str, views: Mapping[str, TensorView]) -> None:
+        """Raises ArgumentError where memory that the kernel writes is another tensor's too."""
+        if faults := overlap_faults(views, self.contract(family).written):
+            raise ArgumentError(faults)
 
     def prepare(
         self,
@@ -133,7 +143,7 @@ class Executor:
         contract = self.contract(family)
         faults = contract.shape_faults(views, sizes) + contract.element_faults(views) + contract.null_faults(views)
         faults += contract.fixed_alignment_faults(views) + contract.scalar_faults(scalars)
-        faults += contract.own_type_faults(views)
+        faults += contract.own_type_faults(views) + self_overlap_faults(views, contract.written)
         if faults:
             raise ArgumentError(faults)
         known = self.kernels.fields(family)

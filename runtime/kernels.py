@@ -228,6 +228,7 @@ class Kernels(Chooser):
         self._check_fields(family, facts or {})
         views = executor.views(family, tensors)
         prepared = executor.prepare(family, views, scalars or {}, facts or {}, self._steer(force_row, forbid_rows))
+        executor.check_overlaps(family, views)
         handle = stream_handle(stream, next(iter(tensors.values()), None))
         addresses = [views[name].address for name in prepared.pointer_names]
         # A call without a request has an empty grid, which drivers refuse.
@@ -327,7 +328,7 @@ def _driver(device: Any, bundle: Bundle) -> Driver:
     from .drivers import open_driver
 
     archs = {target.arch for target in bundle.manifest.targets if target.backend == "hip"}
-    return open_driver(device, tuple(sorted(arch for arch in archs if arch.startswith("gfx120"))))
+    return open_driver(device, tuple(sorted(archs)))
 
 
 def _targets(bundle: Bundle, device: Device | None) -> tuple[TargetRecord, ...]:

@@ -25,6 +25,8 @@ _NAMES = {
 _TYPESTR_KINDS = {"f": "f", "i": "i", "u": "u"}
 
 
+# The number of a device that an array with `__cuda_array_interface__` keeps to itself.
+NOT_TOLD = -1
 # What a message says is taken for a tensor.
 TENSORS = "a torch tensor, a numpy array, or an object with __cuda_array_interface__ or __dlpack__"
 
@@ -34,7 +36,10 @@ class NotATensor(TypeError):
 
 
 class TensorView(Record):
-    """A strided tensor in some device's memory.  strides in elements; device as ('cuda', 0), ('hip', 0), ('cpu', 0)."""
+    """A strided tensor in some device's memory.  strides in elements; device as ('cuda', 0), ('hip', 0), ('cpu', 0).
+
+    A device numbered NOT_TOLD: the array does not say, and the driver knows by the address.
+    """
 
     __slots__ = ()
 
@@ -143,7 +148,9 @@ def _of_cuda_interface(interface: dict[str, Any], tensor: Any) -> TensorView:
     strides = contiguous_strides(shape) if given is None else _in_elements(given, size)
     address, read_only = interface["data"]
     index = getattr(getattr(tensor, "device", None), "id", None)
-    return TensorView(address or 0, dtype, shape, strides, ("cuda", index if isinstance(index, int) else 0), read_only)
+    return TensorView(
+        address or 0, dtype, shape, strides, ("cuda", index if isinstance(index, int) else NOT_TOLD), read_only
+    )
 
 
 def _of_dlpack(tensor: Any) -> TensorView:
@@ -153,7 +160,9 @@ def _of_dlpack(tensor: Any) -> TensorView:
     if found.dtype not in _NAMES:
         raise NotATensor(f"a DLPack tensor of type {found.dtype}")
     strides = contiguous_strides(found.shape) if found.strides is None else found.strides
-    return TensorView(found.address, _NAMES[found.dtype], found.shape, strides, found.device)
+    if found.copied:
+        raise NotATensor(f"a {type(tensor).__qualname__} whose __dlpack__ gives a copy, not its own memory")
+    return TensorView(found.address, _NAMES[found.dtype], found.shape, strides, found.device, found.read_only)
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from assay.qualify.device.levels import DEVICE, EMULATED, INTERPRETED, LEVELS, R
 from assay.qualify.executing import NOT_INTERPRETABLE, EvidenceError
 from assay.qualify.run import RunOptions, RunResult, qualify
 
-from .options import json_option, only_option, profile_option, report_option, specs_option
+from .options import Finite, json_option, only_option, profile_option, report_option, single, specs_option
 
 PRODUCED_HERE = (STATIC, INTERPRETED, EMULATED)
 _MADE_BY = {
@@ -27,10 +27,12 @@ _MADE_BY = {
     ),
     DEVICE: "assay qualify-device BUNDLE runs it where the GPU is; assay attest BUNDLE EVIDENCE merges what it wrote",
 }
+# A day: more is a slip, and what the system's own timers cannot count ends the worker pool.
+_LONGEST_TIME_LIMIT = 86_400
 
 
 @click.command("qualify")
-@click.option("--target", required=True, help="Target to build for, such as gfx1201.")
+@click.option("--target", required=True, multiple=True, callback=single, help="Target to build for, such as gfx1201.")
 @profile_option
 @click.option("--jobs", type=click.IntRange(1, 512), default=default_jobs, show_default="processors")
 @click.option(
@@ -47,7 +49,7 @@ _MADE_BY = {
 @click.option("--check", is_flag=True, help="Judge only; write no bundle, lock or report.")
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=1),
+    type=Finite(min=1, max=_LONGEST_TIME_LIMIT),
     default=DEFAULT_TIME_LIMIT,
     show_default=True,
     help="Seconds a kernel.",
@@ -112,6 +114,8 @@ def _print_run(out: Any, target: Any, options: RunOptions, run: RunResult) -> No
         out.print(f"warning: {warning}", style="yellow", markup=False)
     for message in run.messages:
         out.print(message, style="bold red" if run.status else "", markup=False)
+    if run.lock_said:
+        out.print(run.lock_said, markup=False, soft_wrap=True)
     for path in run.written:
         out.print(f"wrote {path}", markup=False)
     out.print(_summary(options, run), style="bold green" if run.status == 0 else "bold red", markup=False)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from assay.bundle import Bundle, verify_bundle
+from assay.bundle import Bundle
 from assay.bundle.companions import described
 from assay.qualify import terminal
 from assay.qualify.evidence_summary import summarise_evidence
-from assay.qualify.verification import file_fault, object_faults
+from assay.qualify.verification import bundle_faults, file_fault
 
 from .options import FAILED, json_option
 
@@ -27,9 +27,9 @@ def _standing(bundle: Bundle) -> str:
 @click.argument("bundle", type=click.Path(path_type=Path))
 @json_option
 def verify_command(bundle: Path, as_json: bool) -> int:
-    """Check every hash, the schema, every reference and every code object of a bundle, or of a companion."""
+    """Check every hash, the schema, every reference, record and code object of a bundle, or of a companion."""
     unreadable = file_fault(bundle)
-    faults = [unreadable] if unreadable else verify_bundle(bundle, object_faults, companion=True)
+    faults = [unreadable] if unreadable else bundle_faults(bundle, companion=True)
     if as_json:
         document = {"schema": "assay.verify/1", "bundle": str(bundle), "verdict": "failed" if faults else "verified"}
         click.echo(json.dumps({**document, "faults": [str(fault) for fault in faults]}, ensure_ascii=False))

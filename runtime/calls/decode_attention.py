@@ -15,9 +15,10 @@ from assay.bundle.faults import Fault
 
 from ..errors import ArgumentError
 from ..executing import Executor
+from ..overlaps import may_overlap
 from ..tensors import TENSORS, NotATensor, view
 from . import decode_checks
-from .decode_call import INDICES, NAMES, WORKSPACE, Inputs, Options, numbers
+from .decode_call import INDICES, NAMES, WORKSPACE, WRITTEN_BITS, WRITTEN_INDICES, Inputs, Options, numbers
 from .decode_planning import Plan, Planner
 from .frameworks import empty, stream_handle, used_on
 from .signature import signature
@@ -54,8 +55,9 @@ class DecodeAttention:
             if handle is not None:
                 used_on(inputs.out, None)
         key = None
+        loose = 2 if options.splits is None else 1
         # The C path is for calls that come again: what the first one of all would spend on it delays its result.
-        if self._plans and self._read and (read := self._read(inputs, INDICES, 2 if options.splits is None else 1)):
+        if self._plans and self._read and (read := self._read(inputs, INDICES, loose, WRITTEN_BITS)):
             key = (read[0], options.window is None, options.splits, options.steering)
             self._guard()
             if (found := self._fast_plans.get(key)) and found.run(inputs, options, sm_scale, handle, read[1]):
@@ -88,7 +90,7 @@ class DecodeAttention:
     ) -> tuple[Inputs, Plan | None, list[int]]:
         """Tensors with those made here, plan, and addresses.  No plan: there is no request to answer."""
         self._guard()
-        key, addresses = self._key(inputs, options)
+        key, addresses, keys = self._key(inputs, options)
         plan = self._plans.get(key, _NOT_MADE)
         if plan is _NOT_MADE:
             plan = self._planner.make(inputs, options, sm_scale)
@@ -96,6 +98,8 @@ class DecodeAttention:
         _check_numbers(options, sm_scale)
         if plan is None:
             return inputs, None, addresses
+        if may_overlap(addresses, plan.extents(keys), WRITTEN_INDICES):
+            self._planner.check_overlaps(inputs)
         if plan.parts.size and inputs.workspace is None:
             inputs = inputs._replace(workspace=empty(inputs.q, (plan.parts.size,), "uint8", "workspace", stream))
             addresses[WORKSPACE] = signature(inputs.workspace)[1]
@@ -120,8 +124,8 @@ class DecodeAttention:
         self._keep(self._fast_plans, key, made)
         return made
 
-    def _key(self, inputs: Inputs, options: Options) -> tuple[Hashable, list[int]]:
-        """All that decides the plan, and every tensor's address (0 where there is none)."""
+    def _key(self, inputs: Inputs, options: Options) -> tuple[Hashable, list[int], int]:
+        """All that decides the plan, every tensor's address (0 where there is none), and the length of `indices`."""
         parts: list[Hashable] = []
         addresses: list[int] = []
         for name, tensor in zip(NAMES, inputs, strict=True):
@@ -135,10 +139,12 @@ class DecodeAttention:
                 raise _no_tensor(name, error) from None
             parts.append(seen)
             addresses.append(address)
-        if inputs.indices is not None and not self._executor.driver.watches_memory:
-            parts[INDICES] = _without_length(parts[INDICES], chosen_here=options.splits is None)
+        seen: Any = parts[INDICES]
+        keys = seen[1][0] if seen and seen[1] else 0
+        if seen and not self._executor.driver.watches_memory:
+            parts[INDICES] = _without_length(seen, chosen_here=options.splits is None)
         # A window's length is a number of the call; only whether there is one decides the row.
-        return (options.window is None, *options[1:], *parts), addresses
+        return (options.window is None, *options[1:], *parts), addresses, keys
 
     def _keep(self, plans: dict[Hashable, Any], key: Hashable, plan: Any) -> None:
         with self._lock:

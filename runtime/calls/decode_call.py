@@ -44,6 +44,11 @@ INDICES, COUNTS, PARTIAL_OUT, PARTIAL_LSE, LSE, WORKSPACE = map(
     NAMES.index, ("indices", "num_kv_splits", "partial_out", "partial_lse", "lse", "workspace")
 )
 
+# What the kernels write, the partial results between them included.
+WRITTEN = ("partial_out", "partial_lse", "out", "lse", "workspace")
+WRITTEN_INDICES = frozenset(map(NAMES.index, WRITTEN))
+WRITTEN_BITS = sum(1 << index for index in WRITTEN_INDICES)
+
 
 class Options(Record):
     """What steers a call apart from its tensors.  splits: of each request; None: chosen here, or told by a tensor."""

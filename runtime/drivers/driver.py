@@ -166,6 +166,10 @@ class Driver(ABC):
     def read(self, address: int, size: int) -> bytes:
         """Device memory as it is once all work queued so far is done."""
 
+    def device_of(self, address: int) -> tuple[str, int] | None:
+        """The device whose memory that is, as `TensorView.device` says it; None where the driver cannot tell."""
+        return None
+
     @abstractmethod
     def synchronize(self) -> None:
         """Wait for all work queued on the device."""

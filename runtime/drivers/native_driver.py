@@ -252,6 +252,15 @@ class NativeDriver(Driver):
             self._call(self._names.copy_to_host, data, address, size, doing=doing)
         return data.raw[:size]
 
+    def device_of(self, address: int) -> tuple[str, int]:
+        with Current(self, f"asking {self.name} where {address:#x} is"):
+            ordinal = self._ordinal_of(address)
+        return ("cpu", 0) if ordinal is None else (self.tensor_device[0], ordinal)
+
+    @abstractmethod
+    def _ordinal_of(self, address: int) -> int | None:
+        """The device that the memory is on, this one for managed memory; None for the host's, registered or not."""
+
     def synchronize(self) -> None:
         doing = f"waiting for {self.name}"
         with Current(self, doing):
