@@ -6,12 +6,12 @@ Needs torch with a GPU, and `assay.runtime`; nothing of the toolchain.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from protocol import sampled, summary
 
 E4M3FN_LARGEST = 448.0
 
@@ -147,16 +147,16 @@ class Timed:
         return start.elapsed_time(end) * 1e3 / self._turns
 
 
-def measure(candidates: dict[str, Timed], rounds: int) -> dict[str, dict[str, Any]]:
-    """Times of several candidates in turns: round after round, each once; every sample is kept."""
-    samples: dict[str, list[float]] = {name: [] for name in candidates}
-    for _ in range(rounds):
-        for name, timed in candidates.items():
-            samples[name].append(timed.once())
-    return {
-        name: {"median_us": statistics.median(values), "least_us": min(values), "samples_us": values}
-        for name, values in samples.items()
-    }
+def measure(candidates: dict[str, Timed], rounds: int, seed: int) -> dict[str, dict[str, Any]]:
+    """Figures of several candidates by the protocol: shuffled rounds, every sample kept, drift judged."""
+    taken = sampled({name: timed.once for name, timed in candidates.items()}, rounds, seed)
+    return {name: summary(samples) for name, samples in taken.items()}
+
+
+def said(error: BaseException) -> str:
+    """An error in one line: its kind, and the first and the last line of what it says."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["no message"]
+    return f"{type(error).__name__}: {' … '.join(dict.fromkeys((lines[0], lines[-1])))}"
 
 
 def read_bandwidth(rounds: int = 7) -> float:
