@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from gpu import Inputs, Shape, Timed, reference, said
+from gpu import DEVICE, Inputs, Shape, Timed, reference, said
 
 import assay.runtime
 
@@ -48,9 +48,9 @@ class Candidates:
 def add_sdpa(found: Candidates) -> None:
     """PyTorch's own attention on contiguous BF16 keys."""
     shape = found.shape
-    q = torch.randn(shape.batch, shape.q_heads, 1, shape.head_dim, device="cuda", dtype=torch.bfloat16)
+    q = torch.randn(shape.batch, shape.q_heads, 1, shape.head_dim, device=DEVICE, dtype=torch.bfloat16)
     k, v = (
-        torch.randn(shape.batch, shape.kv_heads, shape.keys, shape.head_dim, device="cuda", dtype=torch.bfloat16)
+        torch.randn(shape.batch, shape.kv_heads, shape.keys, shape.head_dim, device=DEVICE, dtype=torch.bfloat16)
         for _ in range(2)
     )
     fact = {"kind": "sdpa", "format": "bf16", "splits": None}

@@ -85,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _document(kernels: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     """Everything but what is measured.  peers: None where they were not looked for."""
+    looked = {"looked_for": list(peers.PEERS), "installed": peers.installed()} if options.peers else None
     return {
         "schema": SCHEMA,
         "protocol": protocol.declared(options.rounds, options.seed),
@@ -93,7 +94,7 @@ def _document(kernels: dict[str, Any], options: argparse.Namespace) -> dict[str,
         "torch": torch.__version__,
         "triton": _triton_version(),
         "python": platform.python_version(),
-        "peers": peers.installed() if options.peers else None,
+        "peers": looked,
         "bundles": {label: loaded.identity for label, loaded in kernels.items()},
         "driver": next(iter(kernels.values())).driver.describe(),
         "rows": [],
@@ -108,7 +109,8 @@ def _triton_version() -> str | None:
 
 def _beside(document: dict[str, Any]) -> str:
     found = document["peers"]
-    others = "not looked for" if found is None else ", ".join(f"{n} {v}" for n, v in found.items()) or "none installed"
+    there = [f"{name} {version}" for name, version in found["installed"].items()] if found else []
+    others = "not looked for" if found is None else ", ".join(there) or "none installed"
     return f"torch {document['torch']}; JIT: Triton {document['triton'] or 'not installed'}; other kernels: {others}"
 
 
@@ -128,7 +130,7 @@ def _shape(
         inputs = _inputs(shape, fp8=kv_format == "fp8")
         for label, loaded in kernels.items():
             _add_bundle(found, label, loaded, inputs, options)
-        if kv_format == "bf16" and document["peers"] and "flashinfer" in document["peers"]:
+        if kv_format == "bf16" and document["peers"] and "flashinfer" in document["peers"]["installed"]:
             candidates.add_flashinfer(found, inputs)
         if gathered and options.gather:
             candidates.add_gather(found, inputs)

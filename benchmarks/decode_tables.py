@@ -148,10 +148,10 @@ def _peers(document: Mapping[str, Any], label: str) -> list[str]:
     head, peers = "## Other decode kernels\n", document["peers"]
     if peers is None:
         return [head, "Not looked for in this run.\n"]
-    if not peers:
-        return [head, "FlashInfer, vLLM and SGLang were looked for on the machine: none installed.\n"]
-    there = ", ".join(f"{name} {version}" for name, version in peers.items())
-    if "flashinfer" not in peers:
+    if not peers["installed"]:
+        return [head, f"Looked for on the machine: {', '.join(peers['looked_for'])}; none installed.\n"]
+    there = ", ".join(f"{name} {version}" for name, version in peers["installed"].items())
+    if "flashinfer" not in peers["installed"]:
         return [head, f"Installed: {there}. Of these none is timed: FlashInfer alone is called here.\n"]
     text = f"Installed: {there}. FlashInfer's batch decode, page size 1, on the same slots of a BF16 cache.\n"
     return _beside(document, label, head, text, ("flashinfer", "flashinfer", ("bf16",)))

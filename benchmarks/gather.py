@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from gpu import Inputs, Shape, Timed, said
 
-BLOCKS, WARPS, STAGES = (32, 64), (2, 4), (1, 3)
+BLOCKS, WARPS, STAGES = (32, 64), (2, 4), (1, 3, 4)
 PROGRAMS_A_PROCESSOR = (4, 8, 16)
 _TURNS, _TRIES = 4, 3
 
