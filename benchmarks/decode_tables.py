@@ -38,8 +38,9 @@ def percent(ratio: Ratio) -> str:
     return marked(f"{100 * ratio.value:.0f} %", ratio.drifted)
 
 
-def times(ratio: Ratio) -> str:
-    return marked(f"{ratio.value:.2f}", ratio.drifted)
+def times(ratio: Ratio, digits: int = 2) -> str:
+    """digits: more where a figure stands next to its limit."""
+    return marked(f"{ratio.value:.{digits}f}", ratio.drifted)
 
 
 def _table(head: str, rows: Iterable[Iterable[str]]) -> list[str]:
@@ -82,7 +83,7 @@ def _decode(document: Mapping[str, Any], label: str) -> list[str]:
 
 def _targets(document: Mapping[str, Any], label: str) -> list[str]:
     rows = [
-        [target.shape, target.what, f"{target.least:.2f}", times(target.ratio), target.verdict]
+        [target.shape, target.what, f"{target.least:.2f}", times(target.ratio, digits=3), target.verdict]
         for target in targets(document, label)
     ]
     if not rows:
@@ -99,9 +100,7 @@ def _regressions(document: Mapping[str, Any], label: str) -> list[str]:
     ]
     if not found:
         return [*lines, "None in this run.\n"]
-    rows = [
-        [item.shape, item.what, f"{item.microseconds:.1f}", f"{item.against:.1f}", times(item.ratio)] for item in found
-    ]
+    rows = [[item.shape, item.what, time(item.row), time(item.against), times(item.ratio, digits=3)] for item in found]
     return [*lines, *_table("batch x keys | slower | µs | against | speed", rows)]
 
 

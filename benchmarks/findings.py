@@ -37,13 +37,16 @@ class Target(NamedTuple):
 
 
 class Regression(NamedTuple):
-    """A bundle's kernel that is slower than it should be, and the two times in microseconds."""
+    """A bundle's kernel that is slower than it should be, and the row that it is compared with."""
 
     shape: str
     what: str
-    ratio: Ratio
-    microseconds: float
-    against: float
+    row: Row
+    against: Row
+
+    @property
+    def ratio(self) -> Ratio:
+        return speed(self.row, self.against)
 
 
 def shapes(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Row]]]:
@@ -101,5 +104,5 @@ def _slower(shape: str, what: str, pair: Sequence[Row | None], least: float) -> 
     row, against = pair
     if row is None or against is None:
         return []
-    ratio = speed(row, against)
-    return [Regression(shape, what, ratio, row["median_us"], against["median_us"])] if ratio.value < least else []
+    found = Regression(shape, what, row, against)
+    return [found] if found.ratio.value < least else []
