@@ -15,6 +15,7 @@ from .commands.doctor_command import doctor_command
 from .commands.emulate_command import emulate_command
 from .commands.explain_command import explain_command
 from .commands.inspect_command import inspect_command
+from .commands.kv_size_command import kv_size_command
 from .commands.options import BAD_ENVIRONMENT, BAD_INPUT, FAILED, NO_EVIDENCE, print_faults
 from .commands.plan_command import plan_command
 from .commands.qualify_command import qualify_command
@@ -65,6 +66,7 @@ for _command in (
     schema_command,
     bundle_command,
     wheel_command,
+    kv_size_command,
 ):
     assay.add_command(_command)
 
