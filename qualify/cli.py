@@ -11,6 +11,7 @@ from assay.codegen.toolchain import ToolchainError
 from .bundling import MergeError
 from .commands.attest_command import attest_command
 from .commands.bundle_command import bundle_command
+from .commands.coverage_command import coverage_command
 from .commands.doctor_command import doctor_command
 from .commands.emulate_command import emulate_command
 from .commands.explain_command import explain_command
@@ -67,6 +68,7 @@ for _command in (
     bundle_command,
     wheel_command,
     kv_size_command,
+    coverage_command,
 ):
     assay.add_command(_command)
 

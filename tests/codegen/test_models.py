@@ -74,7 +74,7 @@ models:
         "list.yaml:3:63: head_dim: '128'; allowed: an integer",
         "list.yaml:3:87: count: 0; allowed: greater than or equal to 1",
         "list.yaml:3:90: unknown key 'windw'; allowed: count, window, sinks, soft_cap; did you mean window?",
-        "list.yaml:4:73: layers: []; allowed: at least 1 item",
+        "list.yaml:4:75: layers: []; allowed: at least 1 item",
     ]
 
 
