@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import rich.box
 from rich.console import Console
@@ -40,27 +41,35 @@ def _table(device: DeviceCoverage, waived: frozenset[str]) -> Table:
     table.add_column("verdict", no_wrap=True)
     table.add_column("rows", overflow="fold", min_width=_SHOWN_ID)
     table.add_column("models", overflow="fold", min_width=16)
-    said = ""
-    for (shape, kv_format), calls in _by_shape(device.calls).items():
+    said: tuple[str, ...] = ()
+    for line, calls in _lines(device.calls).items():
         models = dict.fromkeys(judged.call.model for judged in calls)
-        verdict = calls[0].verdict
-        if verdict == "missing" and waived.issuperset(models):
-            verdict = "waived"
-        missing = calls[0].missing
-        ids = [] if missing else dict.fromkeys(answer.row.id[:_SHOWN_ID] for answer in calls[0].answers if answer.row)
+        waiver = line.verdict == "missing" and waived.issuperset(models)
+        verdict = "waived" if waiver else line.verdict
         # What the formats of one call share stands in the first of their lines.
-        first = ("", "") if shape == said else (shape, ", ".join(models))
-        table.add_row(first[0], kv_format, Text(verdict, _STYLES[verdict]), " ".join(ids) or "-", first[1])
-        said = shape
+        first = ("", "") if (line.shape, *models) == said else (line.shape, ", ".join(models))
+        table.add_row(first[0], line.kv_format, Text(verdict, _STYLES[verdict]), line.rows or "-", first[1])
+        said = (line.shape, *models)
     return table
 
 
-def _by_shape(calls: Iterable[JudgedCall]) -> dict[tuple[str, str], list[JudgedCall]]:
-    """Calls that a kernel cannot tell apart, but by counts of heads and lengths of windows, by shape and KV format."""
-    found: dict[tuple[str, str], list[JudgedCall]] = {}
-    for judged in calls:
-        found.setdefault((judged.call.shape, judged.call.kv_format), []).append(judged)
-    return dict(sorted(found.items(), key=lambda item: _order(item[1][0])))
+class _Line(NamedTuple):
+    """What the calls of one line have in common.  rows: ids of those that answer; none where something is missing."""
+
+    shape: str
+    kv_format: str
+    verdict: str
+    rows: str
+
+
+def _lines(calls: Iterable[JudgedCall]) -> dict[_Line, list[JudgedCall]]:
+    found: dict[_Line, list[JudgedCall]] = {}
+    for judged in sorted(calls, key=_order):
+        ids = dict.fromkeys(answer.row.id[:_SHOWN_ID] for answer in judged.answers if answer.row)
+        rows = "" if judged.missing else " ".join(ids)
+        line = _Line(judged.call.shape, judged.call.kv_format, judged.verdict, rows)
+        found.setdefault(line, []).append(judged)
+    return found
 
 
 def _order(judged: JudgedCall) -> tuple[object, ...]:
@@ -69,21 +78,18 @@ def _order(judged: JudgedCall) -> tuple[object, ...]:
 
 
 def _missing_lines(device: DeviceCoverage) -> Iterator[Text]:
-    """Each reason once, with the shapes that it keeps out."""
-    reasons: dict[str, dict[str, None]] = {}
+    """Each reason once, with the calls that it keeps out."""
+    reasons: dict[str, dict[str, dict[str, None]]] = {}
     for judged in device.calls:
-        where = f"{judged.call.shape} {judged.call.kv_format}"
-        for name in judged.unknown:
-            said = f"{name}: no row or argument of what is judged knows it"
-            reasons.setdefault(said, {}).setdefault(where)
-        for answer in judged.answers:
-            if answer.row is None:
-                reasons.setdefault(_reason(answer), {}).setdefault(where)
+        said = [f"{name}: neither a condition nor an argument of what is judged" for name in judged.unknown]
+        said += [_reason(answer) for answer in judged.answers if answer.row is None]
+        for reason in said:
+            reasons.setdefault(reason, {}).setdefault(judged.call.shape, {}).setdefault(judged.call.kv_format)
     if reasons:
         yield Text("missing, and why:", "bold")
-    for said, wheres in reasons.items():
-        yield Text(f"  {said}", "red")
-        yield Text(f"      {'; '.join(wheres)}")
+    for reason, shapes in reasons.items():
+        yield Text(f"  {reason}", "red")
+        yield Text(f"      {'; '.join(shape + ' (' + ', '.join(formats) + ')' for shape, formats in shapes.items())}")
 
 
 def _reason(answer: Answer) -> str:
@@ -97,30 +103,26 @@ def _reason(answer: Answer) -> str:
 def _row_lines(device: DeviceCoverage, show_all: bool) -> Iterator[Text]:
     for family in dict.fromkeys(covered.row.family for covered in device.rows):
         rows = [covered for covered in device.rows if covered.row.family == family]
-        unused = [covered for covered in rows if covered.reach == "none"]
-        said = ", ".join(
-            f"{_counted([covered for covered in rows if covered.reach == reach])} {words}"
-            for reach, words in (
-                ("answers", "answer calls"),
-                ("behind", "only stand behind them"),
-                ("none", "are reached by no model"),
-            )
+        by_reach = {
+            reach: [covered for covered in rows if covered.reach == reach] for reach in ("answers", "behind", "none")
+        }
+        outranked = [covered for covered in rows if covered.shadowed_by]
+        yield Text(
+            f"{family}: of {_counted(rows)}, {_counted(by_reach['answers'])} for calls, "
+            f"{_counted(by_reach['behind'])} only behind those, {_counted(by_reach['none'])} reached by no model"
         )
-        yield Text(f"{family}: of {_counted(rows)}, {said}")
-        yield from _listed("reached by no model", unused, show_all)
-        for covered in rows:
-            if covered.shadowed_by:
-                yield Text(
-                    f"  never taken: {_row(covered)}, as {covered.shadowed_by[:_SHOWN_ID]} outranks it", "yellow"
-                )
+        yield from _listed([f"reached by no model: {_row(covered)}" for covered in by_reach["none"]], "dim", show_all)
+        if outranked:
+            yield Text(f"  always outranked, so for calls that forbid the others: {_counted(outranked)}", "yellow")
+        yield from _listed([f"{_row(c)}, by {str(c.shadowed_by)[:_SHOWN_ID]}" for c in outranked], "yellow", show_all)
 
 
-def _listed(title: str, rows: Sequence[CoveredRow], show_all: bool) -> Iterator[Text]:
-    shown = len(rows) if show_all else NEAREST
-    for covered in rows[:shown]:
-        yield Text(f"  {title}: {_row(covered)}", "dim")
-    if rows[shown:]:
-        yield Text(f"  … and {len(rows) - shown} more (--all shows them)", "dim")
+def _listed(lines: Sequence[str], style: str, show_all: bool) -> Iterator[Text]:
+    shown = len(lines) if show_all else NEAREST
+    for line in lines[:shown]:
+        yield Text(f"  {line}", style)
+    if lines[shown:]:
+        yield Text(f"  … and {len(lines) - shown} more (--all shows them)", style)
 
 
 def _counted(rows: Sequence[CoveredRow]) -> str:
@@ -138,9 +140,10 @@ def _verdict_lines(coverage: Coverage) -> Iterator[Text]:
     for device in coverage.devices:
         answered = sum(not judged.missing for judged in device.calls)
         missing = len(dict.fromkeys(judged.call.model for judged in device.calls if judged.missing))
-        said = f"{device.target}: {answered} of {len(device.calls)} calls of {len(coverage.models)} models answered"
-        more = f"; {missing} models have a call that is not" if missing else ""
+        said = f"{device.target}: {answered} of {len(device.calls)} calls of {len(coverage.models)} models are answered"
+        more = f"; models with a call that is not: {missing}" if missing else ""
         yield Text(said + more, "red" if missing else "green")
-    waived = f", {len(coverage.waived)} models waived" if coverage.waived else ""
+    waived = sorted(coverage.waived.difference(coverage.needless_waivers))
+    but = f", but for {', '.join(waived)}" if waived else ""
     verdict = "COVERED" if coverage.covered else "MISSING"
-    yield Text(f"{verdict}{waived}", "bold green" if coverage.covered else "bold red")
+    yield Text(f"{verdict}{but}", "bold green" if coverage.covered else "bold red")

@@ -99,7 +99,7 @@ def cover(request: CoverageRequest) -> Coverage:
             opened += _opened(path, faults)
         families = tuple(dict.fromkeys((*DECODE, *request.families)))
         formats = request.formats or _formats(opened, families)
-        faults += _option_faults(request, opened) if opened or not request.bundles else []
+        faults += _option_faults(request, opened) if opened else []
         if opened and not formats:
             faults.append(Fault("--format", "not given, and no row asks for kv_format", ", ".join(KV_FORMATS)))
         if faults:
