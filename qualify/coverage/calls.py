@@ -23,8 +23,8 @@ ENGINE_FACTS: Mapping[str, tuple[Any, ...]] = {
 }
 # Of a fact that a contract bounds as an extent in bytes: the largest that 32 bits reach, and one well beyond.
 EXTENTS = (2**31 - 1, 2**36)
-# Facts that a kernel may know nothing of as long as they are this.
-_HARMLESS: Mapping[str, Any] = {"window": False, "sinks": False, "soft_cap": False, "rows": 1}
+# Facts that kernels may know nothing of where they are this.
+_HARMLESS: Mapping[str, Any] = {"window": False, "sinks": False, "soft_cap": False}
 # Facts that need not decide anything: dimensions that tensors tell, and numbers of a launch.
 _OF_TENSORS = frozenset({"gqa", "q_heads", "kv_heads", "batch", "splits", "window_length"})
 

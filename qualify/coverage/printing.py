@@ -12,8 +12,9 @@ from rich.text import Text
 
 from assay.bundle.table import NEAREST
 
+from ..reports.labels import constant_axes, problem_label
 from .judging import Answer, JudgedCall
-from .running import Coverage, CoveredRow, DeviceCoverage, label
+from .running import Coverage, CoveredRow, DeviceCoverage
 
 _STYLES = {"specialised": "green", "generic": "yellow", "missing": "bold red", "waived": "magenta"}
 _SHOWN_ID = 8
@@ -103,18 +104,18 @@ def _reason(answer: Answer) -> str:
 def _row_lines(device: DeviceCoverage, show_all: bool) -> Iterator[Text]:
     for family in dict.fromkeys(covered.row.family for covered in device.rows):
         rows = [covered for covered in device.rows if covered.row.family == family]
-        by_reach = {
-            reach: [covered for covered in rows if covered.reach == reach] for reach in ("answers", "behind", "none")
-        }
+        constant = constant_axes([tuple(covered.problem.items()) for covered in rows])
+        answering, behind, unused = ([c for c in rows if c.reach == reach] for reach in ("answers", "behind", "none"))
         outranked = [covered for covered in rows if covered.shadowed_by]
         yield Text(
-            f"{family}: of {_counted(rows)}, {_counted(by_reach['answers'])} for calls, "
-            f"{_counted(by_reach['behind'])} only behind those, {_counted(by_reach['none'])} reached by no model"
+            f"{family}: of {_counted(rows)}, {_counted(answering)} for calls, {_counted(behind)} only behind those, "
+            f"{_counted(unused)} reached by no model"
         )
-        yield from _listed([f"reached by no model: {_row(covered)}" for covered in by_reach["none"]], "dim", show_all)
+        yield from _listed([f"reached by no model: {_row(covered, constant)}" for covered in unused], "dim", show_all)
         if outranked:
             yield Text(f"  always outranked, so for calls that forbid the others: {_counted(outranked)}", "yellow")
-        yield from _listed([f"{_row(c)}, by {str(c.shadowed_by)[:_SHOWN_ID]}" for c in outranked], "yellow", show_all)
+        said = [f"{_row(covered, constant)}, by {str(covered.shadowed_by)[:_SHOWN_ID]}" for covered in outranked]
+        yield from _listed(said, "yellow", show_all)
 
 
 def _listed(lines: Sequence[str], style: str, show_all: bool) -> Iterator[Text]:
@@ -132,8 +133,8 @@ def _counted(rows: Sequence[CoveredRow]) -> str:
     return f"{len(rows)} {'row' if len(rows) == 1 else 'rows'}{code}"
 
 
-def _row(covered: CoveredRow) -> str:
-    return f"{covered.row.id[:_SHOWN_ID]} {label(covered.problem)}"
+def _row(covered: CoveredRow, constant: Sequence[str]) -> str:
+    return f"{covered.row.id[:_SHOWN_ID]} {problem_label(tuple(covered.problem.items()), constant)}"
 
 
 def _verdict_lines(coverage: Coverage) -> Iterator[Text]:

@@ -11,7 +11,6 @@ from assay.bundle import Bundle, Fault, FaultsError, Row
 from assay.bundle.faults import did_you_mean
 from assay.bundle.table import known_fields
 from assay.codegen.models import SHIPPED, load_models, pick_models
-from assay.codegen.records import spell
 from assay.runtime import KV_FORMATS, AssayRuntimeError, Kernels, load
 from assay.runtime.calls.decode_call import MERGE, STAGE_1
 
@@ -203,8 +202,3 @@ def _rows(kernels: Kernels, family: str, answers: Sequence[Answer]) -> Iterator[
         reach = "answers" if row.id in chosen else "behind" if row.id in behind else "none"
         size = variant.resources.get("code_bytes")
         yield CoveredRow(row, variant.problem, reach, outranked.get(row.id), size)
-
-
-def label(values: Mapping[str, Any]) -> str:
-    """`head_dim=128 window=false`."""
-    return " ".join(f"{name}={spell(value)}" for name, value in values.items())
