@@ -11,10 +11,12 @@ from assay.codegen.toolchain import ToolchainError
 from .bundling import MergeError
 from .commands.attest_command import attest_command
 from .commands.bundle_command import bundle_command
+from .commands.coverage_command import coverage_command
 from .commands.doctor_command import doctor_command
 from .commands.emulate_command import emulate_command
 from .commands.explain_command import explain_command
 from .commands.inspect_command import inspect_command
+from .commands.kv_size_command import kv_size_command
 from .commands.options import BAD_ENVIRONMENT, BAD_INPUT, FAILED, NO_EVIDENCE, print_faults
 from .commands.plan_command import plan_command
 from .commands.qualify_command import qualify_command
@@ -69,6 +71,8 @@ for _command in (
     schema_command,
     bundle_command,
     wheel_command,
+    kv_size_command,
+    coverage_command,
 ):
     assay.add_command(_command)
 
