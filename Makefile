@@ -58,7 +58,7 @@ format: $(TEST_READY) ## let the formatter and linter change the code
 	@$(BIN)/ruff check --fix .
 
 schemas: $(BUILD_READY) ## write the JSON Schemas of spec files anew
-	@for kind in target family profile waivers; do \
+	@for kind in target family profile waivers models; do \
 	  $(BIN)/assay schema $$kind > kernel_specs/schemas/$$kind.schema.json; done
 
 clean: ## remove the environment, build leftovers and unreleased artefacts (locks stay)

@@ -6,14 +6,15 @@ Needs torch with a GPU, and `assay.runtime`; nothing of the toolchain.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from protocol import sampled, summary
 
 E4M3FN_LARGEST = 448.0
+DEVICE = "cuda"
 
 
 @dataclass(frozen=True)
@@ -64,23 +65,23 @@ class Inputs:
 
 def make_inputs(shape: Shape, *, fp8: bool, copies: int = 1, seed: int = 0) -> Inputs:
     """Scattered page-size-1 slots; `copies` index sets that share no slot."""
-    generator = torch.Generator(device="cuda").manual_seed(seed)
+    generator = torch.Generator(device=DEVICE).manual_seed(seed)
     nnz = shape.batch * shape.keys
     slots = nnz * copies
     size = (slots, shape.kv_heads, shape.head_dim)
-    values = {name: torch.randn(size, generator=generator, device="cuda", dtype=torch.bfloat16) for name in "kv"}
+    values = {name: torch.randn(size, generator=generator, device=DEVICE, dtype=torch.bfloat16) for name in "kv"}
     caches: dict[str, Any] = {}
     for name, rows in values.items():
         if fp8:
             caches[name], caches[f"{name}_scale"] = quantised(rows)
         else:
             caches[name] = rows
-    order = torch.randperm(slots, generator=generator, device="cuda").to(torch.int32)
-    lengths = torch.full((shape.batch,), shape.keys, device="cuda", dtype=torch.int32)
-    indptr = torch.zeros(shape.batch + 1, device="cuda", dtype=torch.int32)
+    order = torch.randperm(slots, generator=generator, device=DEVICE).to(torch.int32)
+    lengths = torch.full((shape.batch,), shape.keys, device=DEVICE, dtype=torch.int32)
+    indptr = torch.zeros(shape.batch + 1, device=DEVICE, dtype=torch.int32)
     indptr[1:] = torch.cumsum(lengths, 0)
     q = torch.randn(
-        (shape.batch, shape.q_heads, shape.head_dim), generator=generator, device="cuda", dtype=torch.bfloat16
+        (shape.batch, shape.q_heads, shape.head_dim), generator=generator, device=DEVICE, dtype=torch.bfloat16
     )
     sets = [order[copy * nnz : (copy + 1) * nnz].contiguous() for copy in range(copies)]
     return Inputs(shape, q, caches, indptr, sets, lengths.to(torch.int64) - 1)
@@ -107,7 +108,7 @@ def reference(inputs: Inputs, request: int, copy: int = 0) -> Any:
     slots = inputs.copies[copy][start:end].long()
     k, v = (dequantised_rows(inputs, name, slots) for name in "kv")
     q = inputs.q[request].double()
-    heads = torch.arange(q.shape[0], device="cuda") // inputs.shape.gqa
+    heads = torch.arange(q.shape[0], device=q.device) // inputs.shape.gqa
     scores = torch.einsum("hd,nhd->hn", q, k[:, heads]) * inputs.sm_scale
     return torch.einsum("hn,nhd->hd", torch.softmax(scores, -1), v[:, heads])
 
@@ -147,21 +148,21 @@ class Timed:
         return start.elapsed_time(end) * 1e3 / self._turns
 
 
-def measure(candidates: dict[str, Timed], rounds: int) -> dict[str, dict[str, Any]]:
-    """Times of several candidates in turns: round after round, each once; every sample is kept."""
-    samples: dict[str, list[float]] = {name: [] for name in candidates}
-    for _ in range(rounds):
-        for name, timed in candidates.items():
-            samples[name].append(timed.once())
-    return {
-        name: {"median_us": statistics.median(values), "least_us": min(values), "samples_us": values}
-        for name, values in samples.items()
-    }
+def measure(candidates: dict[str, Timed], rounds: int, seed: int) -> dict[str, dict[str, Any]]:
+    """Figures of several candidates by the protocol: shuffled rounds, every sample kept, drift judged."""
+    taken = sampled({name: timed.once for name, timed in candidates.items()}, rounds, seed)
+    return {name: summary(samples) for name, samples in taken.items()}
+
+
+def said(error: BaseException) -> str:
+    """An error in one line: its kind, and the first and the last line of what it says."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["no message"]
+    return f"{type(error).__name__}: {' … '.join(dict.fromkeys((lines[0], lines[-1])))}"
 
 
 def read_bandwidth(rounds: int = 7) -> float:
     """Bytes a second of reading much more than the caches hold: the best of a few plain reductions."""
-    data = torch.zeros(1 << 31, dtype=torch.uint8, device="cuda")
+    data = torch.zeros(1 << 31, dtype=torch.uint8, device=DEVICE)
     best = math.inf
     for view in (data.view(torch.float32), data.view(torch.int32), data.view(torch.float32).view(-1, 1 << 20)):
         timed = Timed(lambda _, view=view: view.amax(-1) if view.ndim > 1 else view.amax(), 4)

@@ -2,15 +2,15 @@
 
     python benchmarks/launch_cost.py BUNDLE [--out FILE]
 
-A small decode call (batch 4, 64 keys), so that the GPU keeps up; samples of a few hundred launches between two waits.
-'jit' launches the bundle's own rendered sources through Triton's JIT as it is installed here.
+A small decode call (batch 4, 64 keys: `first_call.py`), so that the GPU keeps up; samples of a few hundred launches
+between two waits. 'jit' launches the bundle's own rendered sources through Triton's JIT as it is installed here.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
-import importlib.util
+import importlib
 import json
 import os
 import platform
@@ -23,17 +23,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import protocol
 import torch
-from gpu import Shape, make_inputs
+from first_call import PARTS, SHAPE, SPLITS, WITHIN
+from gpu import make_inputs
+from jit_call import JitCall, prepared
 
 import assay.runtime
-from assay.runtime.limits import MOST_SPLITS
 
-SCHEMA = "assay.benchmark.launch/1"
-SHAPE = Shape(4, 64, 32, 4, 128)
-SPLITS = 8
-LAUNCHES, ROUNDS = 300, 15
-STARTS = 5
+SCHEMA = "assay.benchmark.launch/2"
+LAUNCHES = 300
+# Fresh processes: ours, and the JIT's of either kind.
+STARTS, JIT_STARTS = 15, 5
+FIRST_CALL = Path(__file__).with_name("first_call.py")
 
 
 def main() -> int:
@@ -41,39 +43,53 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("bundle", type=Path)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--first", choices=("assay", "jit"), help="only the first call of this process, for itself")
+    protocol.add_options(parser, rounds=15)
+    parser.add_argument(
+        "--first-jit", action="store_true", help="only the JIT's first call of this process, for itself"
+    )
     options = parser.parse_args()
-    if options.first:
-        print(json.dumps(_first_call(options.bundle, options.first)))
+    if options.first_jit:
+        print(json.dumps(_first_jit_call(options.bundle)))
         return 0
+    parts = _first_call_parts(options.bundle)
     document = {
         "schema": SCHEMA,
+        "protocol": protocol.declared(options.rounds, options.seed),
+        "complete": False,
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "triton": importlib.import_module("triton").__version__,
         "python": platform.python_version(),
-        "host_us": _host(options.bundle),
-        "first_call_ms": _first_calls(options.bundle),
-        "open_ms": _open(options.bundle),
     }
+    # The gate is on file before anything is measured.
+    _write(document, options.out)
+    document["host_us"] = _host(options.bundle, options.rounds, options.seed)
+    document["first_call_ms"] = {"assay": parts.pop("total"), **_first_jit_calls(options.bundle)}
+    document["first_call_parts_ms"] = parts
+    document["open_ms"] = _open(options.bundle)
+    document["complete"] = True
     _print(document)
-    if options.out:
-        options.out.write_text(json.dumps(document, indent=1) + "\n")
+    _write(document, options.out)
     return 0
 
 
-def _host(bundle: Path) -> dict[str, Any]:
-    """Microseconds of host time for each way to launch, in turns."""
+def _write(document: dict[str, Any], path: Path | None) -> None:
+    if path:
+        path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def _host(bundle: Path, rounds: int, seed: int) -> dict[str, Any]:
+    """Microseconds of host time for each way to launch, by the protocol."""
     kernels = assay.runtime.load(bundle, device="cuda:0")
     inputs = make_inputs(SHAPE, fp8=True)
     arguments, scales = inputs.call()
     plan = kernels.plan(*arguments, **scales, num_splits=SPLITS)
     given = {"num_splits": SPLITS, "out": plan.out, "workspace": plan.workspace, **scales}
-    jit = _JitCall(kernels, inputs)
+    jit = JitCall(kernels, inputs)
     torch.testing.assert_close(plan.launch(), jit.both(), atol=1e-2, rtol=2e-2)
     # One launch of its own fills the block that the bare launch repeats.
     kernels.decode_attention(*arguments, **given)
-    bare = _bare(_prepared(kernels)[0])
+    bare = _bare(prepared(kernels)[0])
     stream = torch.cuda.current_stream().cuda_stream
     ways: dict[str, Callable[[], Any]] = {
         "checked call, buffers given (2 kernels)": lambda: kernels.decode_attention(*arguments, **given),
@@ -85,135 +101,73 @@ def _host(bundle: Path) -> dict[str, Any]:
         "jit, stage 1 alone": jit.stage_1,
         "bare cuLaunchKernel, stage 1 (ctypes)": bare,
     }
-    samples: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(ROUNDS):
-        for name, way in ways.items():
-            torch.cuda.synchronize()
-            started = time.perf_counter()
-            for _ in range(LAUNCHES):
-                way()
-            samples[name].append((time.perf_counter() - started) / LAUNCHES * 1e6)
+    taken = protocol.sampled({name: _sample(way) for name, way in ways.items()}, rounds, seed)
     torch.cuda.synchronize()
-    return {name: {"median": statistics.median(taken), "least": min(taken)} for name, taken in samples.items()}
+    return {name: protocol.summary(samples) for name, samples in taken.items()}
 
 
-def _prepared(kernels: Any) -> tuple[Any, Any]:
-    """The two kernels that the last call used."""
-    plan = next(reversed(kernels._decode._plans.values()))
-    return plan.stage_1, plan.merge
+def _sample(way: Callable[[], Any]) -> Callable[[], float]:
+    """A function that gives the microseconds of one launch, over many, from an idle device."""
+
+    def sample() -> float:
+        torch.cuda.synchronize()
+        started = time.perf_counter()
+        for _ in range(LAUNCHES):
+            way()
+        return (time.perf_counter() - started) / LAUNCHES * 1e6
+
+    return sample
 
 
-def _bare(prepared: Any) -> Callable[[], None]:
+def _bare(stage_1: Any) -> Callable[[], None]:
     """The driver's own launch with everything ready: the same argument block again and again."""
     launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
     launch.argtypes = (ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)
-    function, block = prepared.function, prepared._block
-    fixed = (function.handle, *prepared.grid, function.threads, 1, 1, function.lds_bytes, 0, None, block.extra)
+    function, block = stage_1.function, stage_1._block
+    fixed = (function.handle, *stage_1.grid, function.threads, 1, 1, function.lds_bytes, 0, None, block.extra)
     return lambda: launch(*fixed)
 
 
-class _JitCall:
-    """The same two kernels from their sources, through Triton's JIT."""
-
-    def __init__(self, kernels: Any, inputs: Any):
-        shape = inputs.shape
-        rows = [prepared.row for prepared in _prepared(kernels)]
-        self._kernels = [_imported(kernels.variant(row.id), row.symbol) for row in rows]
-        self._variants = [kernels.variant(row.id) for row in rows]
-        partial = torch.empty(shape.batch, shape.q_heads, SPLITS, shape.head_dim, device="cuda")
-        lse = torch.empty(shape.batch, shape.q_heads, SPLITS, device="cuda")
-        counts = torch.full((shape.batch,), SPLITS, device="cuda", dtype=torch.int32)
-        k, v = inputs.caches["k"], inputs.caches["v"]
-        self._out = torch.empty_like(inputs.q)
-        merged = torch.empty(shape.batch, shape.q_heads, device="cuda")
-        ks, vs = inputs.caches["k_scale"], inputs.caches["v_scale"]
-        self._stage_1_arguments = (
-            inputs.q, k, v, ks, vs, inputs.indptr, inputs.copies[0], inputs.positions, counts, partial, lse,
-            inputs.sm_scale, *inputs.q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *ks.stride(), *vs.stride(),
-            *partial.stride()[:3], *lse.stride(),
-        )  # fmt: skip
-        self._merge_arguments = (
-            partial, lse, counts, self._out, merged, *partial.stride()[:3], *lse.stride(), *self._out.stride()[:2],
-            *merged.stride(),
-        )  # fmt: skip
-        self._grids = ((shape.batch, shape.kv_heads, SPLITS), (shape.batch, shape.q_heads))
-
-    def stage_1(self) -> None:
-        launch, problem = self._variants[0].launch, self._variants[0].problem
-        self._kernels[0][self._grids[0]](
-            *self._stage_1_arguments,
-            HEAD_DIM=problem["head_dim"],
-            GROUP=problem["gqa"],
-            BLOCK_H=1 << (problem["gqa"] - 1).bit_length(),
-            BLOCK_N=launch["block_n"],
-            num_warps=launch["num_warps"],
-            num_stages=launch["num_stages"],
-        )
-
-    def both(self) -> Any:
-        self.stage_1()
-        launch = self._variants[1].launch
-        self._kernels[1][self._grids[1]](
-            *self._merge_arguments,
-            HEAD_DIM=self._variants[1].problem["head_dim"],
-            MAX_SPLITS=MOST_SPLITS,
-            num_warps=launch["num_warps"],
-            num_stages=launch["num_stages"],
-        )
-        return self._out
-
-
-def _imported(variant: Any, symbol: str) -> Any:
-    """The kernel of a rendered source."""
-    path = Path(tempfile.mkdtemp()) / f"kernel_{variant.id}.py"
-    path.write_text(variant.source)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return getattr(module, symbol)
-
-
-def _first_call(bundle: Path, way: str) -> dict[str, float]:
-    """Milliseconds from a warm torch to the first result, in this process."""
+def _first_jit_call(bundle: Path) -> float:
+    """Milliseconds from a warm torch to the JIT's first result, in this process."""
     inputs = make_inputs(SHAPE, fp8=True)
     arguments, scales = inputs.call()
+    kernels = assay.runtime.load(bundle, device="cuda:0")
+    kernels.plan(*arguments, **scales, num_splits=SPLITS)
     torch.cuda.synchronize()
     started = time.perf_counter()
-    kernels = assay.runtime.load(bundle, device="cuda:0")
-    loaded = time.perf_counter()
-    if way == "assay":
-        kernels.decode_attention(*arguments, **scales, num_splits=SPLITS)
-    else:
-        kernels.plan(*arguments, **scales, num_splits=SPLITS)
-        started = time.perf_counter()
-        _JitCall(kernels, inputs).both()
+    JitCall(kernels, inputs).both()
     torch.cuda.synchronize()
-    ended = time.perf_counter()
-    return {"load": (loaded - started) * 1e3 if way == "assay" else 0.0, "total": (ended - started) * 1e3}
+    return (time.perf_counter() - started) * 1e3
 
 
-def _first_calls(bundle: Path) -> dict[str, Any]:
-    """First results in fresh processes: ours, and the JIT's with an empty and with a filled cache."""
-    found: dict[str, list[float]] = {"assay": [], "jit, empty cache": [], "jit, filled cache": []}
-    for _ in range(STARTS):
+def _first_call_parts(bundle: Path) -> dict[str, Any]:
+    """Our first result in fresh processes, by part and in total: from the import to the end of the kernels."""
+    command = [str(FIRST_CALL), str(bundle)]
+    _fresh(command)  # Writes the byte code.
+    starts = [_fresh(command) for _ in range(STARTS)]
+    return {part: _summed_up([start[part] for start in starts]) for part in starts[0]}
+
+
+def _first_jit_calls(bundle: Path) -> dict[str, Any]:
+    """The JIT's first results in fresh processes, with an empty and with a filled cache."""
+    found: dict[str, list[float]] = {"jit, empty cache": [], "jit, filled cache": []}
+    for _ in range(JIT_STARTS):
         with tempfile.TemporaryDirectory() as cache:
-            found["assay"].append(_fresh(bundle, "assay", cache))
-            found["jit, empty cache"].append(_fresh(bundle, "jit", cache))
-            found["jit, filled cache"].append(_fresh(bundle, "jit", cache))
-    return {name: {"median": statistics.median(taken), "samples": taken} for name, taken in found.items()}
+            for taken in found.values():
+                taken.append(_fresh([__file__, str(bundle), "--first-jit"], TRITON_CACHE_DIR=cache))
+    return {name: _summed_up(taken) for name, taken in found.items()}
 
 
-def _fresh(bundle: Path, way: str, cache: str) -> float:
-    done = subprocess.run(
-        [sys.executable, __file__, str(bundle), "--first", way],
-        env={**os.environ, "TRITON_CACHE_DIR": cache},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return json.loads(done.stdout.splitlines()[-1])["total"]
+def _summed_up(taken: list[float]) -> dict[str, Any]:
+    return {"median": statistics.median(taken), "samples": taken}
+
+
+def _fresh(command: list[str], **environment: str) -> Any:
+    """What a fresh Python prints last, as JSON."""
+    environment = {**os.environ, **environment}
+    done = subprocess.run([sys.executable, *command], env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def _open(bundle: Path) -> float:
@@ -229,11 +183,23 @@ def _open(bundle: Path) -> float:
 def _print(document: dict[str, Any]) -> None:
     print(f"{document['device']}, torch {document['torch']}, triton {document['triton']}\n\nhost, µs a call (median)")
     for name, figures in document["host_us"].items():
-        print(f"  {name:42s} {figures['median']:8.2f}   least {figures['least']:.2f}")
+        least = f"least {figures['least_us']:.2f}"
+        print(f"  {name:42s} {figures['median_us']:8.2f}   {least}{protocol.mark(figures)}")
     print("\nfirst result in a fresh process, ms (median)")
     for name, figures in document["first_call_ms"].items():
         print(f"  {name:42s} {figures['median']:8.1f}")
+    print("\nassay's first result in parts, ms (median)")
+    for name in PARTS:
+        print(f"  {name:42s} {_spread(document, name)}")
+        if name == "call":
+            for within in WITHIN:
+                print(f"    {within:40s} {_spread(document, within)}")
     print(f"\nopening the bundle: {document['open_ms']:.2f} ms")
+
+
+def _spread(document: dict[str, Any], part: str) -> str:
+    figures = document["first_call_parts_ms"][part]
+    return f"{figures['median']:8.2f}   {min(figures['samples']):.2f} to {max(figures['samples']):.2f}"
 
 
 if __name__ == "__main__":

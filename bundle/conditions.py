@@ -4,8 +4,12 @@ Typing is strict, because a wrong match launches a kernel on memory it was not c
 128, 1.0 is not 1. A condition that this reader does not know never holds.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+from .record import Record
 
 OPERATORS = ("eq", "one_of", "multiple_of", "at_least", "at_most")
 
@@ -16,12 +20,14 @@ _LEAST = {"multiple_of": 1, "at_least": 0, "at_most": 0}
 _MISSING = object()
 
 
-class Condition(NamedTuple):
+class Condition(Record):
     """`field op value`.
 
     `value` is text, an integer, a boolean or None for eq, a tuple of those for one_of, and an integer for the others.
     Those others speak of sizes: a number below `least` never meets one.
     """
+
+    __slots__ = ()
 
     field: str
     op: str

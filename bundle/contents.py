@@ -1,13 +1,17 @@
 """What the writer takes. Apart from `records.py`, because a runtime has no use for it."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from __future__ import annotations
 
+from collections.abc import Mapping
+
+from .record import Record
 from .records import Manifest, Row, VariantRecord
 
 
-class Contents(NamedTuple):
+class Contents(Record):
     """All that goes into one bundle. The order of anything in it makes no difference to the file."""
+
+    __slots__ = ()
 
     manifest: Manifest
     rows: tuple[Row, ...]

@@ -4,16 +4,21 @@ A validator collects every `Fault` and raises them together in one `FaultsError`
 folders reuse both, so that a bad spec, a bad bundle and a bad call read alike.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from .record import Record
 
 
-class Fault(NamedTuple):
+class Fault(Record):
     """One thing wrong. `str` gives it on one line: `where: given; allowed: ...; hint`.
 
     where: the place a reader can go to (file:line:column, a file and a section, a row).
     given: what stands there. allowed: what may stand there. hint: what to do about it. The last three may be empty.
     """
+
+    __slots__ = ()
 
     where: str
     given: str = ""

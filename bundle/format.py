@@ -48,13 +48,16 @@ for byte). msgpack and zstd (not in the standard library of Python 3.11). mmap (
 ends in SIGBUS; a short pread is an error with a name).
 """
 
+from __future__ import annotations
+
 import hashlib
 import struct
 import zlib
-from typing import Any, NamedTuple
+from typing import Any
 
 from . import canonical
 from .faults import BundleError, Fault
+from .record import Record
 from .records import as_json
 
 MAGIC = b"\x89ASSAY\r\n\x1a\n"
@@ -72,8 +75,10 @@ _HEADER = struct.Struct("<10sHHHQQQ24x32s32s32x")
 HEADER_SIZE = _HEADER.size + 32
 
 
-class Header(NamedTuple):
+class Header(Record):
     """Where the directory is (bytes from the start of the file), and what it and the whole must hash to."""
+
+    __slots__ = ()
 
     directory_offset: int
     directory_size: int
@@ -82,8 +87,10 @@ class Header(NamedTuple):
     identity: bytes
 
 
-class Section(NamedTuple):
+class Section(Record):
     """One directory entry. Offsets and sizes in bytes; hashes hexadecimal."""
+
+    __slots__ = ()
 
     kind: str
     name: str

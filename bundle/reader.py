@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import canonical
-from .blobs import Blob, raw_half, unpack_index
+from .blobs import BlobIndex, raw_half, unpack_index
 from .faults import BundleError, Fault, did_you_mean
 from .format import (
     HEADER_SIZE,
@@ -20,7 +20,7 @@ from .format import (
     unpack_header,
     version_fault,
 )
-from .records import SCHEMA, Manifest, TargetRecord, VariantRecord
+from .records import COMPANION_SCHEMA, SCHEMA, Manifest, TargetRecord, VariantRecord
 from .rules import from_json
 from .store import Store
 from .table import OrderedRows
@@ -43,8 +43,9 @@ class Bundle:
     Every method raises BundleError (damaged, closed, cut short) naming the file and the part; UnknownName where said.
     """
 
-    def __init__(self, store: Store):
+    def __init__(self, store: Store, *, companion: bool = False):
         self._store = store
+        self._companion = companion
         self.path: Path = store.path
         self._where = str(store.path)
         self._header = unpack_header(store.read(0, min(HEADER_SIZE, store.size), "header"), self._where)
@@ -55,15 +56,18 @@ class Bundle:
         self._check_identity()
         self.manifest: Manifest = self._read_manifest()
         self._rows: dict[str, OrderedRows] = {}
-        self._blobs: dict[str, dict[str, Blob]] = {}
+        self._blobs: dict[str, BlobIndex] = {}
         self._variants: dict[str, dict[str, dict[str, Any]]] = {}
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Bundle:
-        """Open and check the bundle at `path`. Raises BundleError, and then no file is left open."""
+    def open(cls, path: str | os.PathLike[str], *, companion: bool = False) -> Bundle:
+        """Open and check the bundle at `path`. Raises BundleError, and then no file is left open.
+
+        companion: whether a companion will do, which is no qualified bundle and is refused otherwise.
+        """
         store = Store(path)
         try:
-            return cls(store)
+            return cls(store, companion=companion)
         except BaseException:
             store.close()
             raise
@@ -166,7 +170,18 @@ class Bundle:
         _check_schema(data, where)
         manifest = from_json(Manifest, data, where)
         targets = tuple(_target(item, where) for item in manifest.targets)
-        return manifest._replace(targets=targets, schema=tuple(manifest.schema))
+        manifest = manifest._replace(targets=targets, schema=tuple(manifest.schema))
+        if manifest.companion is not None:
+            self._admit_companion(manifest)
+        return manifest
+
+    def _admit_companion(self, manifest: Manifest) -> None:
+        from .companions import form_faults, refusal
+
+        if faults := form_faults(manifest, self._where):
+            raise BundleError(faults)
+        if not self._companion:
+            raise BundleError(refusal(manifest, self._where))
 
     def _section(self, kind: str) -> Section:
         return self._by_name[kind, ""]
@@ -188,7 +203,7 @@ class Bundle:
             section.offset, section.stored_size, section.stored_sha256, section.raw_size, section.raw_sha256, label
         )
 
-    def _blob_index(self, what: str) -> dict[str, Blob]:
+    def _blob_index(self, what: str) -> BlobIndex:
         if what not in self._blobs:
             area = self._section(f"{what}s")
             index = unpack_index(self._index[f"{what}-index"], area, f"{self._where}: {what}-index")
@@ -233,8 +248,9 @@ def _check_schema(data: Any, where: str) -> None:
     schema = data.get("schema") if type(data) is dict else None
     if type(schema) is not list or len(schema) != 2 or not all(type(number) is int for number in schema):
         raise BundleError(Fault(f"{where}: schema", f"{schema!r}", "two integers, major and minor"))
-    if schema[0] != SCHEMA[0]:
-        raise BundleError(version_fault(where, "schema", (schema[0], schema[1]), SCHEMA))
+    known = COMPANION_SCHEMA if data.get("companion") is not None else SCHEMA
+    if schema[0] != known[0]:
+        raise BundleError(version_fault(where, "schema", (schema[0], schema[1]), known))
 
 
 def _target(item: Any, where: str) -> TargetRecord:

@@ -1,20 +1,22 @@
 """The records a bundle holds. All frozen, all spelled in canonical JSON; a dictionary inside is to be read only.
 
 What may stand in each field is said once, in `rules.py`, for the writer and the reader alike.
-
-Named tuples and not dataclasses: a runtime makes these classes each time it starts, and a frozen dataclass with slots
-takes a millisecond to make, a named tuple a twentieth of it. For the same reason the annotations are no strings.
 """
+
+from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from .conditions import Condition
+from .record import Record
 
 # The schema of the JSON documents inside (the container around them has its own version, in format.py). A new optional
 # field raises the second number; anything an older reader must not misread raises the first.
 SCHEMA = (1, 0)
+# Of a companion (companions.py): an older reader would launch what it holds as if it were qualified.
+COMPANION_SCHEMA = (2, 0)
 
 BACKENDS = ("hip", "cuda")
 
@@ -26,8 +28,10 @@ DEPENDENT_LAUNCH = "programmatic_dependent_launch"
 ARGUMENT_KINDS: dict[str, int | None] = {"pointer": 8, "i32": 4, "i64": 8, "f32": 4, "hidden": None}
 
 
-class KernelArgument(NamedTuple):
+class KernelArgument(Record):
     """One argument as the binary lays it out. `offset` and `size` in bytes; `kind` one of ARGUMENT_KINDS."""
+
+    __slots__ = ()
 
     name: str
     offset: int
@@ -35,8 +39,10 @@ class KernelArgument(NamedTuple):
     kind: str
 
 
-class Row(NamedTuple):
+class Row(Record):
     """One row of the dispatch table: when to launch which code object, and how. All a runtime needs, and no more."""
+
+    __slots__ = ()
 
     id: str
     """The variant's id."""
@@ -69,8 +75,10 @@ class Row(NamedTuple):
         return hash((self.id, self.family, self.target, self.object))
 
 
-class VariantRecord(NamedTuple):
+class VariantRecord(Record):
     """What was built, for a reader: not needed to launch. `source` is the rendered source text itself."""
+
+    __slots__ = ()
 
     id: str
     family: str
@@ -90,8 +98,10 @@ class VariantRecord(NamedTuple):
         return hash((self.id, self.family, self.target, self.code_sha256))
 
 
-class TargetRecord(NamedTuple):
+class TargetRecord(Record):
     """A target the bundle holds code for."""
+
+    __slots__ = ()
 
     name: str
     backend: str
@@ -106,8 +116,10 @@ class TargetRecord(NamedTuple):
     calls itself sm_120). Empty: a device of exactly `arch` and no other."""
 
 
-class Manifest(NamedTuple):
+class Manifest(Record):
     """What the bundle is, and from what it was made. No time of day, no path, no host."""
+
+    __slots__ = ()
 
     bundle_version: str
     assay_version: str
@@ -125,6 +137,9 @@ class Manifest(NamedTuple):
     """Filled in by the writer: raw bytes of the table, variants, objects and sources. Raw, because the compressed
     sizes depend on the zlib at hand and the manifest is part of the identity (`Bundle.sizes` gives those)."""
     schema: tuple[int, int] = SCHEMA
+    """COMPANION_SCHEMA exactly where `companion` is given."""
+    companion: dict[str, Any] | None = None
+    """Of which bundle this is a companion, and what of it was rewritten: companions.py. None of a bundle that ships."""
 
     def __hash__(self) -> int:
         # Dictionaries have none.

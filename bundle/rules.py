@@ -83,6 +83,10 @@ GRID: Check = (
 )
 ANY: Check = (lambda _: True, "")
 
+
+# What these let through may still be more than canonical JSON can hold.
+_CHECKED_AS_JSON = (MAP, TEXT, SYMBOL)
+
 RULES: dict[type, dict[str, Check]] = {
     Condition: {"field": NAME, "op": TEXT, "value": ANY},
     KernelArgument: {
@@ -140,6 +144,7 @@ RULES: dict[type, dict[str, Check]] = {
         "counts": COUNTS,
         "bytes": COUNTS,
         "schema": (lambda v: _is_list_of(v, COUNT[0]) and len(v) == 2, "two integers, major and minor"),
+        "companion": (lambda v: v is None or _is_map(v), "a map, or null"),
     },
 }
 
@@ -186,14 +191,36 @@ def all_sound(kind: type, records: Iterable[Any]) -> bool:
             distinct = distinct_values(values)
         except TypeError:
             return False
-        if any(_value_faults(kind, name, value, "") for value in distinct):
+        if not all(map(RULES[kind][name][0], distinct)):
+            return False
+        if RULES[kind][name] in _CHECKED_AS_JSON and any(value_faults(value, "") for value in distinct):
             return False
     return True
+
+
+def conditions_sound(conditions: Collection[Condition]) -> bool:
+    """Whether `condition_faults` finds nothing in any of these."""
+    if not all_sound(Condition, conditions) or not {condition.field for condition in conditions}.isdisjoint(
+        RESERVED_FIELDS
+    ):
+        return False
+    return all(op in _VALUES and _VALUES[op][0](value) for _, op, value in conditions)
 
 
 def distinct_values(values: Collection[Any]) -> list[Any]:
     """Each of these once. 1 and True are two. Raises TypeError where one is a list or a map."""
     return [value for _, value in set(zip(map(type, values), values, strict=True))]
+
+
+def all_hashes(values: Collection[Any]) -> bool:
+    """Whether `HASH` holds for every one, told at once."""
+    if not set(map(type, values)) <= {str} or not set(map(len, values)) <= {64}:
+        return False
+    joined = "".join(values)
+    try:
+        return bytes.fromhex(joined).hex() == joined
+    except ValueError:
+        return False
 
 
 def condition_faults(condition: Condition, where: str) -> list[Fault]:
@@ -231,7 +258,7 @@ _VALUES: dict[str, Check] = {
 def _value_faults(kind: type, name: str, value: Any, where: str) -> list[Fault]:
     """`_field_faults`, and what canonical JSON cannot hold."""
     found = _field_faults(kind, name, value, where)
-    if not found and RULES[kind][name] in (MAP, TEXT, SYMBOL):
+    if not found and RULES[kind][name] in _CHECKED_AS_JSON:
         return value_faults(value, f"{where}: {name}")
     return found
 

@@ -9,6 +9,7 @@ would take the whole 10 ms that opening may take. Rows stand in the order in whi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -16,7 +17,7 @@ from . import canonical
 from .conditions import OPERATORS, Condition
 from .faults import BundleError, Fault
 from .records import KernelArgument, Row
-from .rules import RULES, all_sound, condition_faults, distinct_values, record_faults
+from .rules import RULES, all_hashes, all_sound, condition_faults, conditions_sound, distinct_values, record_faults
 from .table import OrderedRows, in_order
 
 _POOLED = ("arguments", "grid", "launch", "object", "specialisation", "symbol", "target")
@@ -51,7 +52,8 @@ def decode_table(data: bytes, family: str, where: str) -> OrderedRows:
         cells[name] = _read_indexes(values[name], columns[name], f"{where}: column {name}")
     cells["conditions"] = _read_conditions(values["conditions"], columns["conditions"], where)
     cells["family"] = [family] * len(cells["id"])
-    return in_order(map(Row, *(cells[name] for name in RULES[Row])))
+    # Every field has its column, so `Row` need not count them again for each row.
+    return in_order(map(partial(tuple.__new__, Row), zip(*(cells[name] for name in Row._fields), strict=True)))
 
 
 def _spell(value: Any) -> Any:
@@ -101,7 +103,11 @@ def _pool_holds(name: str, values: list[Any]) -> bool:
     """Whether nothing is wrong, told at less cost than what is."""
     if name == "arguments":
         return all_sound(KernelArgument, chain.from_iterable(values))
-    return name != "conditions" and all(map(RULES[Row][name][0], values))
+    if name == "conditions":
+        return None not in values and conditions_sound(values)
+    if name == "object":
+        return all_hashes(values)
+    return all(map(RULES[Row][name][0], values))
 
 
 def _value_faults(name: str, value: Any, where: str) -> list[Fault]:
@@ -138,7 +144,8 @@ def _read_indexes(pool: list[Any], cells: list[Any], where: str) -> list[Any]:
 
 
 def _check_indexes(pool: list[Any], cells: list[Any], where: str) -> None:
-    if not set(map(type, cells)) <= {int} or not all(0 <= cell < len(pool) for cell in set(cells)):
+    whole = set(map(type, cells)) <= {int}
+    if not whole or (cells and not 0 <= min(cells) <= max(cells) < len(pool)):
         raise BundleError(Fault(where, "an index outside its pool", f"0 to {len(pool) - 1}"))
 
 

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from . import canonical
+from . import canonical, companions
 from .contents import Contents
 from .faults import Fault, did_you_mean
 from .format import MAX_RAW_BYTES, sha256, version_fault
-from .records import ARGUMENT_KINDS, DEPENDENT_LAUNCH, SCHEMA, Manifest, Row, TargetRecord, VariantRecord
+from .records import (
+    ARGUMENT_KINDS,
+    COMPANION_SCHEMA,
+    DEPENDENT_LAUNCH,
+    SCHEMA,
+    Manifest,
+    Row,
+    TargetRecord,
+    VariantRecord,
+)
 from .rules import condition_faults, record_faults
 
 
@@ -25,6 +34,8 @@ def contents_faults(contents: Contents) -> list[Fault]:
         where = f"row {row.family}/{row.id}"
         faults += _row_faults(row, targets.get(row.target), contents.manifest, where)
         faults += _reference_faults(row, variants.get(row.id), contents.objects, where)
+    if contents.manifest.companion is not None:
+        faults += companions.reference_faults(contents.manifest.companion, contents.rows)
     faults += ambiguity_faults(contents.rows)
     faults += _blob_faults(contents)
     return faults
@@ -34,8 +45,11 @@ def form_faults(contents: Contents) -> list[Fault]:
     """Everything wrong inside single records: types, ranges, what JSON cannot hold."""
     manifest = contents.manifest
     faults = record_faults(manifest, "manifest")
-    if not faults and manifest.schema[0] != SCHEMA[0]:
-        faults.append(version_fault("manifest", "schema", tuple(manifest.schema), SCHEMA))
+    known = SCHEMA if manifest.companion is None else COMPANION_SCHEMA
+    if not faults and manifest.schema[0] != known[0]:
+        faults.append(version_fault("manifest", "schema", tuple(manifest.schema), known))
+    if not faults and manifest.companion is not None:
+        faults += companions.form_faults(manifest, "manifest")
     if not faults:
         faults += [f for t in manifest.targets for f in record_faults(t, f"target {getattr(t, 'name', t)}")]
     for row in sorted(contents.rows, key=lambda row: (str(row.family), str(row.id))):

@@ -19,15 +19,17 @@ ReadObject = Callable[[bytes, Row, TargetRecord], Iterable[Fault]]
 """Given a raw code object, a row that launches it and the row's target: what is wrong. It may raise FaultsError too."""
 
 
-def verify_bundle(path: str | os.PathLike[str], read_object: ReadObject | None = None) -> list[Fault]:
+def verify_bundle(
+    path: str | os.PathLike[str], read_object: ReadObject | None = None, *, companion: bool = False
+) -> list[Fault]:
     """Everything wrong with the bundle at `path`; an empty list if nothing is. Never raises for what the file holds.
 
     Checked: every byte of the file against a hash or as padding, the schema, every reference of every row, everything
     the writer checks, the evidence; and, by `read_object`, that each code object is what its rows say (this folder
-    cannot read code objects).
+    cannot read code objects). companion: whether a companion will do; without it, being one is a fault.
     """
     try:
-        with Bundle.open(path) as bundle:
+        with Bundle.open(path, companion=companion) as bundle:
             return _collect(bundle, read_object)
     except BundleError as error:
         return list(error.faults)

@@ -168,7 +168,10 @@ def _manifest_json(
     sections = (("table", tables), ("variants", variants), ("objects", contents.objects), ("sources", sources))
     sizes = {name: sum(map(len, parts.values())) for name, parts in sections}
     manifest: Manifest = contents.manifest._replace(targets=targets, counts=tally(contents), bytes=sizes)
-    return as_json(manifest)
+    document = as_json(manifest)
+    if manifest.companion is None:
+        del document["companion"]
+    return document
 
 
 def _check_sizes(

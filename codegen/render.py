@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import jinja2.sandbox
 
 from assay.bundle.faults import Fault, FaultsError
 
@@ -39,17 +40,44 @@ def _unknown(templates: Path, name: str | None, known: list[str]) -> TemplateErr
     return TemplateError(Fault(display_path(templates), f"no template {name!r}", ", ".join(sorted(known)), hint))
 
 
+# What Jinja offers and gives another text each time.
+_BY_CHANCE_FILTERS, _BY_CHANCE_GLOBALS = ("random",), ("lipsum",)
+
+
+def _environment(templates: Path) -> jinja2.Environment:
+    """One in which equal values give equal text: without chance, without addresses of objects.
+
+    The sandbox keeps names that begin with an underscore out of reach: `__hash__` differs by process, for one.
+    """
+    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
+        loader=_Loader(templates),
+        undefined=jinja2.StrictUndefined,
+        finalize=_text_of,
+        keep_trailing_newline=True,
+        autoescape=False,  # the output is Python, not HTML
+    )
+    for name in _BY_CHANCE_FILTERS:
+        del environment.filters[name]
+    for name in _BY_CHANCE_GLOBALS:
+        del environment.globals[name]
+    return environment
+
+
+def _text_of(value: Any) -> Any:
+    """What a template prints.  A method without its brackets, or an object, would be its address in memory."""
+    if isinstance(value, jinja2.Undefined):
+        return value
+    if callable(value) or type(value).__repr__ is object.__repr__:
+        raise TypeError(f"a {type(value).__name__} has no text that is the same each time")
+    return value
+
+
 class Renderer:
     """Renders the templates of one directory.  An undefined name is an error, never an empty string."""
 
     def __init__(self, templates: Path):
         self._templates = templates
-        self._environment = jinja2.Environment(
-            loader=_Loader(templates),
-            undefined=jinja2.StrictUndefined,
-            keep_trailing_newline=True,
-            autoescape=False,  # the output is Python, not HTML
-        )
+        self._environment = _environment(templates)
 
     def render(self, template: str, values: dict[str, Any]) -> str:
         """The source text for one candidate.  Raises TemplateError with template and line."""

@@ -10,6 +10,7 @@ from pydantic import BaseModel, StringConstraints, ValidationError
 
 from assay.bundle.faults import Fault, did_you_mean
 
+from .model_list import LanguageModel
 from .spec_models import GRID_TERM, FamilyFile, Waiver
 from .yaml_source import KeyPath, YamlSource
 
@@ -63,6 +64,8 @@ _PATTERNS = {
     _pattern(FamilyFile, "template"): "the name of a file in templates/ that ends in .j2",
     _pattern(Waiver, "variant"): "16 hexadecimal digits, quoted",
     _pattern(Waiver, "expires"): "a date such as 2027-01-31",
+    _pattern(LanguageModel, "name"): "a name: letters, digits and _.-, 80 at most",
+    _pattern(LanguageModel, "config"): "a name: letters, digits and _.-/, 120 at most",
 }
 _SCALARS = {str: "a text", int: "an integer", float: "a number", bool: "true or false", list: "a list"}
 _LENGTHS = {"too_short": "item", "too_long": "item", "string_too_short": "character", "string_too_long": "character"}

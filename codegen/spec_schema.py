@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
+from .model_list import ModelListFile
 from .predicates import INTEGER_OPERATORS, OPERATORS
 from .spec_checks import TARGET_FACTS
 from .spec_models import AxisValue, FamilyFile, Name, ProfileFile, TargetFile, WaiverFile
@@ -21,6 +22,7 @@ KINDS: dict[str, type[BaseModel]] = {
     "family": FamilyFile,
     "profile": ProfileFile,
     "waivers": WaiverFile,
+    "models": ModelListFile,
 }
 
 _REFERENCE = "#/$defs/{}"

@@ -45,11 +45,12 @@ def compile_for_reading(requests: Iterable[CompileRequest], *, time_limit: float
             scratch = Path(folder, str(number))
             work = pool.schedule(compile_in_worker, args=[request.to_dict(), str(scratch), True], timeout=time_limit)
             outcome = outcome_of(work, scratch, time_limit)
-            readings.append(Reading(outcome, _texts(scratch)))
+            readings.append(Reading(outcome, stage_texts(scratch)))
         return readings
 
 
-def _texts(scratch: Path) -> dict[str, str]:
+def stage_texts(scratch: Path) -> dict[str, str]:
+    """The texts that a compilation left in its scratch folder, by stage."""
     found = {}
     for stage in STAGES:
         for path in (scratch / TRITON_CACHE).glob(f"*/*.{stage}"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .predicates import holds
@@ -50,17 +51,40 @@ def make_variant(family: FamilyFile, target: TargetFile, candidate: Candidate, r
         num_stages=int(launch["num_stages"]),
         shared_limit_bytes=target.limits.lds_bytes,
     )
+    id = variant_id(
+        family=family.family,
+        problem=axes,
+        launch=launch,
+        target=target.target,
+        specialisation=(request.divisibility, request.within_2gib),
+        source=source,
+    )
+    grid = tuple(tuple(_grid_term(term, {**axes, **launch, **constants}) for term in terms) for terms in family.grid)
+    return Variant(id, candidate, request, _layout(arguments, axes), grid)
+
+
+def variant_id(
+    *,
+    family: str,
+    problem: Mapping[str, Any],
+    launch: Mapping[str, Any],
+    target: str,
+    specialisation: tuple[Sequence[tuple[str, int]], Sequence[str]],
+    source: str,
+) -> str:
+    """The hash of all that makes a variant.
+
+    specialisation: (argument, divisor) in the arguments' order, and the pointers within 2 GiB.
+    """
     identity = {
-        "family": family.family,
-        "problem": axes,
+        "family": family,
+        "problem": problem,
         "launch": launch,
-        "target": target.target,
-        "specialisation": [request.divisibility, request.within_2gib],
+        "target": target,
+        "specialisation": specialisation,
         "source": source,
     }
-    variant_id = sha256_hex(canonical_json(identity))[:ID_DIGITS]
-    grid = tuple(tuple(_grid_term(term, {**axes, **launch, **constants}) for term in terms) for terms in family.grid)
-    return Variant(variant_id, candidate, request, _layout(arguments, axes), grid)
+    return sha256_hex(canonical_json(identity))[:ID_DIGITS]
 
 
 def expected_cost(request: CompileRequest) -> float:

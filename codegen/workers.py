@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.context
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future
@@ -26,6 +28,31 @@ class WorkerDied(Exception):
     def __init__(self, how: str, *, timed_out: bool):
         super().__init__(how)
         self.timed_out = timed_out
+
+
+# Statuses of a process, which the system keeps to a byte: a worker that came to its end, and one that left with 0.
+_FINISHED, _LEFT = 97, 256
+
+
+class _Worker(multiprocessing.context.SpawnProcess):
+    """A process that ends with 0 only where something in it called exit.
+
+    The pool takes 0 for a worker that was told to stop, and would wait for the task of one that left by itself.
+    """
+
+    def run(self) -> None:
+        super().run()
+        sys.exit(_FINISHED)
+
+    @property
+    def exitcode(self) -> int | None:
+        return {0: _LEFT, _FINISHED: 0}.get(code := super().exitcode, code)
+
+
+class _Context(multiprocessing.context.SpawnContext):
+    """Spawned, not forked: a worker must not inherit threads, descriptors or imports that could change code."""
+
+    Process = _Worker
 
 
 class Workers:
@@ -58,9 +85,7 @@ class Workers:
     def submit(self, function: Callable[..., Result], arguments: list[Any], time_limit: float) -> Future[Result]:
         """Run a module-level function; its future raises WorkerDied, or what `result_of` says."""
         if self._pool is None:
-            # Spawned, not forked: a worker must not inherit threads, descriptors or imports that could change code.
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPool(max_workers=self._jobs, context=context)
+            self._pool = ProcessPool(max_workers=self._jobs, context=_Context())
         return self._pool.schedule(function, args=arguments, timeout=time_limit)
 
 
@@ -79,7 +104,7 @@ def result_of(work: Future[Result], time_limit: float) -> Result:
 
 def _how_it_died(exitcode: int | None) -> str:
     if exitcode is None or exitcode >= 0:
-        return f"ended with status {exitcode}"
+        return f"ended with status {0 if exitcode == _LEFT else exitcode}"
     names = {number.value: number.name for number in signal.Signals}
     return f"was killed by {names.get(-exitcode, f'signal {-exitcode}')}"
 

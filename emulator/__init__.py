@@ -30,12 +30,14 @@ from .errors import (
     UnsupportedInstructions,
 )
 from .memory import Memory
-from .program import LaunchResult, ObjectError, Program
+from .program import ARCHITECTURES, LaunchResult, ObjectError, Program
+from .progress import Progress
 
 # Part of cache keys: to be raised whenever a launch may compute or report anything else.
 VERSION = "1"
 
 __all__ = [
+    "ARCHITECTURES",
     "NO_CHECKS",
     "VERSION",
     "BarrierError",
@@ -53,6 +55,7 @@ __all__ = [
     "OutOfBoundsError",
     "Place",
     "Program",
+    "Progress",
     "RaceError",
     "StepBudgetError",
     "UndefinedValueError",

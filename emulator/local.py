@@ -44,7 +44,7 @@ class ByteStore:
             read(self.undefined, self._shadow_views[width], at + skip if skip else at, width)
             for skip, width in transfer.pieces
         ]
-        if any(piece.any() for piece in pieces):
+        if any(_bits(piece).any() for piece in pieces):
             put_loaded(g.shadow, transfer, register, pieces, where)
             g.mark_undefined(((1 << transfer.registers) - 1) << register)
 
@@ -64,6 +64,11 @@ class ByteStore:
         """Raises UndefinedValueError if an atomic would work on bytes that nobody wrote."""
         if self.undefined is not None and read(self.undefined, self._shadow_views[width], at, width).any():
             raise UndefinedValueError("an atomic on LDS bytes that nobody wrote")
+
+
+def _bits(piece: np.ndarray) -> np.ndarray:
+    """As integers: in the carrier of 16 bytes a sign bit alone would be a negative zero, and count as nothing."""
+    return np.ascontiguousarray(piece).view(np.uint64) if piece.dtype == np.complex128 else piece
 
 
 class LocalMemory(ByteStore):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assay.objects import Kernel, ObjectError, read_object
+from assay.objects.amd_chips import RDNA4
 
 from . import semantics  # noqa: F401 - registers what every instruction does
 from .blocks import Block, Item, build_blocks
@@ -22,9 +23,12 @@ from .launch import Launch, argument_block, chunk_size, initial_group, make_mach
 from .lines import SourceLines
 from .memory import Memory
 from .poison import Rule
+from .progress import Progress
 from .races import RaceDetector
 from .scheduler import Scheduler
 
+# Whose code is executed.
+ARCHITECTURES = RDNA4
 _KERNARG = "kernel arguments"
 
 
@@ -63,8 +67,8 @@ class Program:
         if chosen is None:
             names = ", ".join(item.name for item in found)
             raise EmulationError(f"{where}: no kernel {kernel!r}; it has {names}")
-        if chosen.backend != "hip" or not chosen.arch.startswith("gfx120"):
-            raise EmulationError(f"{where}: {chosen.arch} code; the emulator executes gfx1200 and gfx1201")
+        if chosen.backend != "hip" or chosen.arch not in ARCHITECTURES:
+            raise EmulationError(f"{where}: {chosen.arch} code; the emulator executes {', '.join(ARCHITECTURES)}")
         if chosen.resources.wavefront_size != 32:
             raise EmulationError(f"{where}: wavefront size {chosen.resources.wavefront_size}; the emulator has wave32")
         return cls.of_kernel(chosen, where=where, lines=SourceLines(code, chosen.descriptor.entry))
@@ -91,6 +95,7 @@ class Program:
         lds_bytes: int = 0,
         checks: Checks | None = None,
         count_transactions: bool = True,
+        progress: Progress | None = None,
     ) -> LaunchResult:
         """Runs `grid` (one to three axes) workgroups of `num_warps` waves of 32 lanes to their end.
 
@@ -98,6 +103,7 @@ class Program:
         `memory`. A floating-point argument must be a float: the object does not tell its type. Hidden arguments are
         filled in. Bytes are the whole argument block as a runtime has packed it. `lds_bytes` is the launch-time LDS
         size. `count_transactions` off leaves out the per-instruction memory counters, which cost time.
+        Another thread may read `progress` meanwhile.
 
         Raises LaunchError before anything runs, or another EmulationError at the first fault; buffers then hold what
         was stored so far.
@@ -111,12 +117,21 @@ class Program:
         races = RaceDetector(memory, launch.waves_per_group) if checks.races else None
         try:
             with np.errstate(all="ignore"):
-                steps = self._run(launch, memory, address, checks, meter, races)
+                steps = self._run(launch, memory, address, checks, meter, races, progress or Progress())
         finally:
             memory.remove(_KERNARG)
         return LaunchResult(meter.result(launch), steps, time.perf_counter() - started)
 
-    def _run(self, launch: Launch, memory: Memory, address: int, checks: Checks, meter: Meter, races) -> int:
+    def _run(
+        self,
+        launch: Launch,
+        memory: Memory,
+        address: int,
+        checks: Checks,
+        meter: Meter,
+        races: RaceDetector | None,
+        progress: Progress,
+    ) -> int:
         steps = 0
         size = chunk_size(launch, self._vector_count)
         for first in range(0, launch.workgroups, size):
@@ -124,6 +139,7 @@ class Program:
             machine = make_machine(launch, memory, checks, self._vector_count, first, count, meter, races)
             scheduler = Scheduler(machine, self._blocks, examiner(checks, self._rules), self._place)
             machine.steps = steps
+            progress.runs(machine, first, launch.workgroups)
             scheduler.run(initial_group(launch, machine, first, address))
             meter.add_blocks(scheduler.executed)
             steps = machine.steps

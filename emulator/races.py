@@ -5,7 +5,8 @@ wave.  Barriers order the waves of one workgroup; nothing orders waves of differ
 exempt.  Several readers between two barriers fold into one tag that stands for all of them.
 
 Two waves may store equal bytes at one place: Triton lets every wave that holds a copy of a value store it.  So a store
-over another wave's is looked at again once it is done, and is a race only if it changed what was there.
+over another wave's is looked at again once it is done, and is a race only if it changed what was there.  One NaN is as
+good as another: which of two NaNs a sum keeps, numpy leaves open, and differently for the last lanes of an array.
 """
 
 from __future__ import annotations
@@ -131,8 +132,8 @@ class RaceDetector:
         written = np.concatenate(parts, axis=1)
         for item in pending:
             now = item.data[item.at]
-            lost = (now != written[item.positions]).any(axis=1)
-            changed = (now != item.before).any(axis=1) & item.overlap.earlier[item.overlap.accesses]
+            lost = _differs(now, written[item.positions])
+            changed = _differs(now, item.before) & item.overlap.earlier[item.overlap.accesses]
             if (lost | changed).any():
                 access = int(item.overlap.accesses[np.argmax(lost | changed)])
                 item.report(access, item.overlap.others[access])
@@ -171,6 +172,19 @@ class RaceDetector:
 
 def _mask(g: Group, where) -> np.ndarray:
     return np.ones((g.count, LANES), bool) if where is True else where
+
+
+def _differs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Which accesses [accesses, bytes] hold something else, FP32, FP16 and BF16 NaNs apart."""
+    different = (a != b).any(axis=1)
+    if a.shape[1] % 2 or not different.any():
+        return different
+    for dtype in (np.float32, np.float16):
+        if a.shape[1] % dtype().itemsize == 0 and different.any():
+            x, y = (np.ascontiguousarray(part).view(dtype) for part in (a, b))
+            same = (x.view(f"u{x.itemsize}") == y.view(f"u{x.itemsize}")) | (np.isnan(x) & np.isnan(y))
+            different &= ~same.all(axis=1)
+    return different
 
 
 def _who(tag: np.int64) -> str:

@@ -54,6 +54,9 @@ MACH_NAMES = {
     0x5F: "gfx9-4-generic",
 }
 
+# Processors with RDNA4's instructions, and code for all of them; gfx1250 and its kin have others.
+RDNA4 = ("gfx1200", "gfx1201", "gfx12-generic")
+
 # EI_ABIVERSION of ELFOSABI_AMDGPU_HSA; code object V2 (0) has no msgpack note and is not read.
 CODE_OBJECT_VERSIONS = {1: 3, 2: 4, 3: 5, 4: 6}
 

@@ -1,9 +1,10 @@
 """`assay attest`: evidence files of devices become part of the bundle that they are of.
 
-Each file is kept whole, as `{"schema": "assay.device-run/1", "evidence": …}` named `device-run/<first 16 digits of its
-SHA-256>`, which lists no variants of its own.  The evidence `device` says of each variant what all kept files say
-together: 'fail' where any of them has a failure of it, or of a decode call that it answered.  So the order of attesting
-makes no difference, and attesting a file twice changes nothing.
+Each file is kept whole, as `{"schema": "assay.LEVEL-run/1", "evidence": …}` named `LEVEL-run/<first 16 digits of its
+SHA-256>`, which lists no variants of its own; LEVEL is `device`, or `retargeted` where a companion ran.  The evidence
+called LEVEL says of each variant what all kept files of that level say together: 'fail' where any of them has a failure
+of it, or of a decode call that it answered.  So the order of attesting makes no difference, and attesting a file twice
+changes nothing.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from assay.bundle import Bundle, BundleError, Fault, FaultsError, attach_evidence, verify_bundle
-from assay.bundle.devices import ArchitectureMismatch, matching_targets
-from assay.bundle.faults import did_you_mean
 
-from .device.checking import DIRECT, FAIL, GRAPH, NOT_RUN, PASS
+from .belonging import foreign_faults
+from .device.checking import FAIL, NOT_RUN, PASS
 from .device.errors import BadRequest
-from .device.evidence import LEVEL, SCHEMA, DeviceEvidence, Judged, figures, parse_evidence, read_evidence
+from .device.evidence import SCHEMA, DeviceEvidence, Judged, figures, parse_evidence, read_evidence
+from .device.levels import ATTESTED, RETARGETED, rank
 from .device.opening import open_bundle
 
 DOCUMENT = "assay.attest/1"
-_RUN, _RUN_SCHEMA = "device-run/", "assay.device-run/1"
+_RUN, _RUN_SCHEMA = "-run/", "assay.{}-run/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +58,16 @@ def attest(bundle: Path, files: Sequence[Path]) -> Attested:
         if damaged := verify_bundle(bundle):
             raise BadRequest(damaged)
         new = _read_all(opened, files)
-        kept = {name: _kept(opened, name) for name in opened.evidence_names() if name.startswith(_RUN)}
+        kept = {name: _kept(opened, name) for name in opened.evidence_names() if _is_run(name)}
         problems = {id: opened.variant(id).problem for id in opened.variant_ids()}
     runs = kept | {_name_of(item): item for item in new}
-    summary = {"schema": SCHEMA, "level": LEVEL, "variants": _summary(runs, problems)}
-    documents = {_name_of(item): _encoded({"schema": _RUN_SCHEMA, "evidence": item.document}) for item in new}
+    documents = {_name_of(item): _run_document(item) for item in new}
+    for level in dict.fromkeys(item.level for item in runs.values()):
+        of_level = {name: item for name, item in runs.items() if item.level == level}
+        summary = {"schema": SCHEMA, "level": level, "variants": _summary(of_level, problems, level)}
+        documents[level] = _encoded(summary)
     try:
-        attach_evidence(bundle, documents | {LEVEL: _encoded(summary)})
+        attach_evidence(bundle, documents)
     except BundleError as error:
         raise BadRequest(error.faults) from error
     return _attested(bundle, tuple(sorted(runs)), _failures(runs, problems))
@@ -79,70 +83,20 @@ def _read_all(bundle: Bundle, files: Iterable[Path]) -> list[DeviceEvidence]:
         except FaultsError as error:
             faults += error.faults
             continue
-        faults += _foreign(bundle, evidence, str(path))
+        faults += foreign_faults(bundle, evidence, str(path))
         found.append(evidence)
     if faults:
         raise BadRequest(faults)
     return found
 
 
-def _foreign(bundle: Bundle, evidence: DeviceEvidence, where: str) -> list[Fault]:
-    """What makes a file evidence of something else, or of nothing."""
-    if evidence.identity != bundle.identity:
-        hint = "it is of another bundle, or of another build of this one"
-        return [Fault(f"{where}: identity", evidence.identity, bundle.identity, hint)]
-    try:
-        here = {target.name for target in matching_targets(bundle.manifest.targets, evidence.device, where)}
-    except ArchitectureMismatch as error:
-        return list(error.faults)
-    if all(item.verdict == NOT_RUN for item in _everything(evidence)):
-        return [Fault(where, "nothing of it was run", "at least one variant that was")]
-    targets = {row.id: row.target for family in bundle.families() for row in bundle.rows(family)}
-    faults = []
-    for id in dict.fromkeys(id for item in _everything(evidence) for id in item.rows):
-        if id not in targets:
-            faults.append(
-                Fault(f"{where}: variant {id}", "the bundle has no such variant", "", did_you_mean(id, targets))
-            )
-        elif targets[id] not in here:
-            ran = " ".join(evidence.device)
-            faults.append(Fault(f"{where}: variant {id}", f"is for {targets[id]}, the device was {ran}"))
-    faults += _vague(evidence, here, where)
-    for id, item in evidence.variants.items():
-        if id in targets and evidence.document["variants"][id].get("family") != bundle.variant(id).family:
-            given = repr(evidence.document["variants"][id].get("family"))
-            faults.append(Fault(f"{where}: variant {id}: family", given, bundle.variant(id).family))
-        if id in targets and dict(item.facts) != bundle.variant(id).problem:
-            faults.append(
-                Fault(f"{where}: variant {id}: problem", f"{dict(item.facts)}", f"{bundle.variant(id).problem}")
-            )
-    return faults
-
-
-def _vague(evidence: DeviceEvidence, here: set[str], where: str) -> list[Fault]:
-    """What keeps a file from saying which device ran what: no name, other targets, checks told twice or by half."""
-    document, faults = evidence.document, []
-    for field in ("name", "pci_address", "driver_version"):
-        if not str(document["device"].get(field) or "").strip():
-            faults.append(Fault(f"{where}: device: {field}", "nothing", "what the driver says"))
-    if strange := set(document["targets"]) - here:
-        faults.append(Fault(f"{where}: targets", ", ".join(sorted(map(str, strange))), ", ".join(sorted(here))))
-    for id, item in evidence.variants.items():
-        ran = [(check.case, check.how) for check in item.checks if check.verdict != NOT_RUN]
-        if len(set(ran)) < len(ran):
-            faults.append(Fault(f"{where}: variant {id}", "a case that is told twice", "each case once"))
-        if item.verdict == PASS and {how for _, how in ran} != {DIRECT, GRAPH}:
-            given = " and ".join(sorted({how for _, how in ran})) or "nothing"
-            faults.append(Fault(f"{where}: variant {id}", f"passed on {given} alone", f"{DIRECT} and {GRAPH}"))
-    return faults
-
-
 def _kept(bundle: Bundle, name: str) -> DeviceEvidence:
     """Evidence that was attested before.  Raises BadRequest where it does not hold together."""
     where = f"{bundle.path}: evidence {name}"
     kept = bundle.evidence(name)
-    if not isinstance(kept, dict) or kept.get("schema") != _RUN_SCHEMA:
-        raise BadRequest(Fault(where, "is of another schema", _RUN_SCHEMA))
+    schema = _RUN_SCHEMA.format(name.partition(_RUN)[0])
+    if not isinstance(kept, dict) or kept.get("schema") != schema:
+        raise BadRequest(Fault(where, "is of another schema", schema))
     try:
         return parse_evidence(_encoded(kept.get("evidence")), where)
     except FaultsError as error:
@@ -153,12 +107,16 @@ def _encoded(document: Any) -> bytes:
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
 
+def _run_document(evidence: DeviceEvidence) -> bytes:
+    return _encoded({"schema": _RUN_SCHEMA.format(evidence.level), "evidence": evidence.document})
+
+
+def _is_run(name: str) -> bool:
+    return name.startswith(tuple(level + _RUN for level in ATTESTED))
+
+
 def _name_of(evidence: DeviceEvidence) -> str:
-    return _RUN + hashlib.sha256(evidence.text).hexdigest()[:16]
-
-
-def _everything(evidence: DeviceEvidence) -> tuple[Judged, ...]:
-    return (*evidence.variants.values(), *evidence.calls)
+    return evidence.level + _RUN + hashlib.sha256(evidence.text).hexdigest()[:16]
 
 
 def _blamed(item: Judged, problems: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
@@ -172,8 +130,11 @@ def _blamed(item: Judged, problems: Mapping[str, Mapping[str, Any]]) -> tuple[st
     return tuple(agreeing or problems)
 
 
-def _summary(runs: Mapping[str, DeviceEvidence], problems: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Of each variant that was launched, alone or in a call that failed: the worst verdict, figures, and the runs."""
+def _summary(
+    runs: Mapping[str, DeviceEvidence], problems: Mapping[str, Mapping[str, Any]], level: str
+) -> dict[str, Any]:
+    """Of each variant that was launched, alone or in a call that failed: the worst verdict, figures, and the runs; of a
+    retargeted one also for which architectures it was assembled, and what of it was rewritten."""
     launched: dict[str, dict[str, Judged]] = {}
     in_failed_calls: set[str] = set()
     for name, evidence in runs.items():
@@ -185,9 +146,15 @@ def _summary(runs: Mapping[str, DeviceEvidence], problems: Mapping[str, Mapping[
     summary: dict[str, Any] = {}
     for id in sorted({*launched, *in_failed_calls}):
         of_id = launched.get(id, {})
-        told = figures([check for item in of_id.values() for check in item.checks])
-        verdict = FAIL if id in in_failed_calls else told[LEVEL]
-        summary[id] = {**told, LEVEL: verdict, "runs": sorted(of_id)}
+        told = figures([check for item in of_id.values() for check in item.checks], level)
+        verdict = FAIL if id in in_failed_calls else told[level]
+        summary[id] = {**told, level: verdict, "runs": sorted(of_id)}
+        if level == RETARGETED:
+            summary[id]["rewritten"] = {
+                evidence.document["companion"]["arch"]: evidence.document["variants"][id]["rewritten"]
+                for evidence in runs.values()
+                if id in evidence.variants
+            }
     return summary
 
 
@@ -195,7 +162,9 @@ def _failures(runs: Mapping[str, DeviceEvidence], problems: Mapping[str, Mapping
     failures: dict[str, str] = {}
     for _, evidence in sorted(runs.items()):
         device = evidence.document["device"]["name"]
-        for item in _everything(evidence):
+        if evidence.level == RETARGETED:
+            device += f", re-assembled for {evidence.document['companion']['arch']}"
+        for item in evidence.everything:
             for check in item.checks:
                 if check.verdict == FAIL:
                     for id in _blamed(item, problems):
@@ -206,7 +175,7 @@ def _failures(runs: Mapping[str, DeviceEvidence], problems: Mapping[str, Mapping
 def _attested(path: Path, runs: tuple[str, ...], failures: Mapping[str, str]) -> Attested:
     with open_bundle(path) as bundle:
         ids = set(bundle.variant_ids())
-        levels = [name for name in bundle.evidence_names() if not name.startswith(_RUN)]
+        levels = sorted((name for name in bundle.evidence_names() if not _is_run(name)), key=rank)
         coverage = tuple(_coverage(bundle.evidence(name), name, ids) for name in levels)
         return Attested(path, bundle.identity, runs, coverage, failures)
 

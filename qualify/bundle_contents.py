@@ -34,7 +34,7 @@ def bundle_contents(
         assay_version=importlib.metadata.version("assay"),
         toolchain=toolchain.to_dict(),
         profile=profile,
-        targets=(_target_record(target),),
+        targets=(target_record(target),),
         sources=dict(specs.sources),
         families={name: _contract(family) for name, family in sorted(families.items())},
     )
@@ -89,7 +89,8 @@ def conditions(family: FamilyFile, target: TargetFile, problem: Problem) -> tupl
     return tuple(Condition(*item) for item in asked if item[1:] != ("multiple_of", 1))
 
 
-def _target_record(target: TargetFile) -> TargetRecord:
+def target_record(target: TargetFile) -> TargetRecord:
+    """What a bundle says of a target."""
     return TargetRecord(
         name=target.target,
         backend=target.backend,

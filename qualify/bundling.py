@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assay.bundle import Bundle, Contents, Fault, FaultsError, Manifest, verify_bundle
+from assay.bundle import Bundle, Contents, Fault, FaultsError, Manifest
 
 from .placing import place_bundle
-from .verification import file_fault, object_faults
+from .verification import bundle_faults, file_fault
 
 SCHEMA = "assay.bundle/1"
 # What a bundle says once of all its rows, and so must be the same in all that are put together.
@@ -45,7 +45,7 @@ def bundle_bundles(paths: Sequence[Path], out: Path) -> dict[str, Any]:
         raise NoBundle(missing)
     # By path, so that what is said of them does not depend on the order of the arguments either.
     paths = sorted(set(paths))
-    damaged = [fault for path in paths for fault in verify_bundle(path, object_faults)]
+    damaged = [fault for path in paths for fault in bundle_faults(path)]
     if damaged:
         raise MergeError(damaged)
     inputs = [_read(path) for path in paths]

@@ -11,14 +11,17 @@ from assay.codegen.toolchain import ToolchainError
 from .bundling import MergeError
 from .commands.attest_command import attest_command
 from .commands.bundle_command import bundle_command
+from .commands.coverage_command import coverage_command
 from .commands.doctor_command import doctor_command
 from .commands.emulate_command import emulate_command
 from .commands.explain_command import explain_command
 from .commands.inspect_command import inspect_command
+from .commands.kv_size_command import kv_size_command
 from .commands.options import BAD_ENVIRONMENT, BAD_INPUT, FAILED, NO_EVIDENCE, print_faults
 from .commands.plan_command import plan_command
 from .commands.qualify_command import qualify_command
 from .commands.qualify_device_command import qualify_device_command
+from .commands.retarget_command import retarget_command
 from .commands.run_command import run_command
 from .commands.schema_command import schema_command
 from .commands.show_command import show_command
@@ -27,6 +30,7 @@ from .commands.wheel_command import wheel_command
 from .device.errors import NotAvailable
 from .executing import EvidenceError
 from .lock import LockError
+from .retargeting import RetargetError
 from .wheel_building import WheelError
 
 # The first that fits decides.  A bundle that cannot be written is the environment's fault; commands that read one say
@@ -39,6 +43,7 @@ _STATUSES: tuple[tuple[type[FaultsError], int], ...] = (
     (LockError, FAILED),
     (MergeError, FAILED),
     (WheelError, FAILED),
+    (RetargetError, FAILED),
     (BundleError, BAD_ENVIRONMENT),
     (FaultsError, BAD_INPUT),
 )
@@ -59,12 +64,15 @@ for _command in (
     emulate_command,
     run_command,
     qualify_device_command,
+    retarget_command,
     attest_command,
     show_command,
     doctor_command,
     schema_command,
     bundle_command,
     wheel_command,
+    kv_size_command,
+    coverage_command,
 ):
     assay.add_command(_command)
 

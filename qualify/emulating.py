@@ -9,6 +9,7 @@ from typing import Any
 from assay.bundle import Fault
 from assay.codegen.records import Outcome, Variant
 from assay.codegen.spec_models import FamilyFile, TargetFile
+from assay.objects.amd_chips import RDNA4
 
 from .executing import (
     EvidenceError,
@@ -26,10 +27,10 @@ _NEEDED = {"numpy": "numpy", "tinygrad": "tinygrad"}
 def require_emulation(target: TargetFile, families: list[str]) -> None:
     """Raises EvidenceError when variants of the target and families cannot be emulated on this machine."""
     faults = []
-    if target.backend != "hip" or not target.arch.startswith("gfx120"):
+    if target.backend != "hip" or target.arch not in RDNA4:
         given = f"{target.backend} {target.arch} has no emulator"
         hint = "ask for --evidence static, or interpreted, which runs the kernels' source"
-        faults.append(Fault(f"evidence emulated on {target.target}", given, "targets of gfx1200 and gfx1201", hint))
+        faults.append(Fault(f"evidence emulated on {target.target}", given, f"targets of {', '.join(RDNA4)}", hint))
     faults += missing_packages("emulated", _NEEDED, "emulate")
     faults += missing_references("emulated", families)
     if faults:

@@ -8,16 +8,16 @@ from typing import Any
 
 from assay.bundle import Bundle, Fault
 
+from .device.levels import STATIC, rank
 from .executing import FAIL, PASS
 
-_STATIC = "static"
 _WAIVED = "waived("
 _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceSummary:
-    """passed: level -> how many of the bundle's variants passed there, static first. faults: why it may not ship."""
+    """passed: level -> how many of the bundle's variants passed there, weakest first. faults: why it may not ship."""
 
     variants: int
     passed: dict[str, int]
@@ -39,16 +39,22 @@ def summarise_evidence(bundle: Bundle) -> EvidenceSummary:
     levels = dict(_levels(bundle))
     passed = {level: sum(_passes(verdicts.get(id)) for id in ids) for level, verdicts in levels.items()}
     where = f"{bundle.path}: evidence"
-    static = levels.get(_STATIC, {})
-    faults = [] if passed.get(_STATIC) == len(ids) else [_missing_static(where, static, ids)]
+    static = levels.get(STATIC, {})
+    faults = [] if passed.get(STATIC) == len(ids) else [_missing_static(where, static, ids)]
     faults += [
         Fault(f"{where} {level}: variant {id}", FAIL, PASS, "a variant that failed does not ship")
         for level, verdicts in levels.items()
         for id in ids
         if verdicts.get(id) == FAIL
     ]
-    ordered = sorted(passed, key=lambda level: (level != _STATIC, level))
+    ordered = sorted(passed, key=rank)
     return EvidenceSummary(len(ids), {level: passed[level] for level in ordered if passed[level]}, tuple(faults))
+
+
+def verdicts_of(bundle: Bundle, id: str) -> dict[str, str]:
+    """Level -> what it says of one variant, the weakest level first.  Raises BundleError for damaged evidence."""
+    said = {level: verdicts[id] for level, verdicts in _levels(bundle) if isinstance(verdicts.get(id), str)}
+    return {level: said[level] for level in sorted(said, key=rank)}
 
 
 def _levels(bundle: Bundle) -> Iterator[tuple[str, dict[str, Any]]]:

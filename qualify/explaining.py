@@ -15,10 +15,12 @@ from rich.text import Text
 from assay.bundle import Bundle, BundleError, Fault, Row, Verdict, explain
 from assay.bundle.conditions import NOT_GIVEN
 from assay.bundle.faults import did_you_mean
-from assay.bundle.table import NEAREST, covered, impossible_values, nearest_first, unknown_fields
+from assay.bundle.table import impossible_values
+from assay.bundle.verdicts import NEAREST, covered, nearest_first, unknown_fields
 from assay.codegen.records import spell
 
 from . import terminal
+from .evidence_summary import verdicts_of
 from .verification import file_fault
 
 SCHEMA = "assay.explain/1"
@@ -28,12 +30,13 @@ SCHEMA = "assay.explain/1"
 class _Answer:
     """What became of every row, and for each target the row that answers. Targets are not compared: a device has one.
 
-    problems: the axes of each row's variant, by row id.
+    problems: the axes of each row's variant, by row id.  evidence: of the chosen rows, level -> verdict, by row id.
     """
 
     verdicts: tuple[Verdict, ...]
     chosen: dict[str, Verdict | None]
     problems: dict[str, dict[str, Any]]
+    evidence: dict[str, dict[str, str]]
 
     def reason(self, verdict: Verdict) -> str:
         """Why the row is chosen or is not."""
@@ -136,7 +139,18 @@ def _answer(bundle: Bundle, rows: list[Row], request: dict[str, Any], every_prob
         if verdict.holds and chosen[verdict.row.target] is None:
             chosen[verdict.row.target] = verdict
     shown = [v for v in verdicts if every_problem or v is chosen[v.row.target]]
-    return _Answer(verdicts, chosen, {v.row.id: bundle.variant(v.row.id).problem for v in shown})
+    problems = {v.row.id: bundle.variant(v.row.id).problem for v in shown}
+    evidence = _evidence(bundle, [v.row.id for v in chosen.values() if v is not None])
+    return _Answer(verdicts, chosen, problems, evidence)
+
+
+def _evidence(bundle: Bundle, ids: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Level -> verdict, by row id.  Damaged evidence keeps no row from answering; it is told on standard error."""
+    try:
+        return {id: verdicts_of(bundle, id) for id in ids}
+    except BundleError as error:
+        _warn(map(str, error.faults), "yellow")
+        return {id: {} for id in ids}
 
 
 def _comes_after(row: Row, first: Row) -> str:
@@ -157,6 +171,7 @@ def _document(family: str, request: dict[str, Any], answer: _Answer) -> dict[str
         # Of several targets none is the one: see chosen_by_target.
         "chosen": next(iter(chosen.values())) if len(chosen) == 1 else None,
         "chosen_by_target": chosen,
+        "evidence": answer.evidence,
         "rows": [
             {
                 "variant": verdict.row.id,
@@ -183,9 +198,10 @@ def _print(answer: _Answer, show_all: bool) -> None:
                 _say(f"          {said}")
         else:
             row = verdict.row
-            _say(
-                f"chosen    {row.id} ({target}) {_pairs(answer.problems[row.id])} | {_pairs(row.launch)}", "bold green"
-            )
+            built = f"{_pairs(answer.problems[row.id])} | {_pairs(row.launch)}"
+            told = ", ".join(f"{level} {found}" for level, found in answer.evidence[row.id].items())
+            evidence = f"; evidence {told}" if told else ""
+            _say(f"chosen    {row.id} ({target}) {built}{evidence}", "bold green")
     for verdict in answer.verdicts:
         if verdict.holds and verdict is not answer.chosen[verdict.row.target]:
             _say(f"behind it {verdict.row.id} ({verdict.row.target}): {answer.reason(verdict)}")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from assay.bundle import VariantRecord
 from assay.bundle.faults import Fault, FaultsError
 from assay.codegen.expand import Selection, candidates, expand
-from assay.codegen.records import Problem, Variant
+from assay.codegen.records import Problem, Variant, canonical_json
 from assay.codegen.render import Renderer
 from assay.codegen.spec_models import FamilyFile, TargetFile
 from assay.codegen.specs import SpecSet
 from assay.codegen.variants import ID_DIGITS, make_variant
+
+from .selection import problems_only
 
 MIN_DIGITS = 4
 _LISTED = 12
@@ -66,6 +70,33 @@ def find_variant(specs: SpecSet, wanted: str, targets: Sequence[str], profiles: 
     if len(matches) == 1:
         return next(iter(matches.values()))
     raise _ambiguous(prefix, matches) if matches else _unknown(prefix, seen, targets)
+
+
+def find_built(specs: SpecSet, records: Iterable[VariantRecord], profile: str) -> dict[str, Found]:
+    """Variants of a bundle as the specs make them, by id; one that they make otherwise, or not at all, is left out.
+
+    Raises SpecError for a target or profile that the specs do not have; TemplateError.
+    """
+    wanted = {_built_as(item.target, item.family, item.problem, item.launch): item.id for item in records}
+    renderer = Renderer(specs.templates)
+    found = {}
+    for name in sorted({target for target, *_ in wanted}):
+        target = specs.target(name)
+        for problem in problems_only(expand(specs, name, Selection(profile, {}))):
+            family = specs.families[problem.family].model
+            tried = candidates(family, target, problem)
+            for number, candidate in enumerate(tried, 1):
+                key = _built_as(name, problem.family, dict(problem.axes), dict(candidate.launch))
+                if key not in wanted:
+                    continue
+                variant = make_variant(family, target, candidate, renderer)
+                if variant.id == wanted[key]:
+                    found[variant.id] = Found(variant, profile, target, family, number, len(tried))
+    return found
+
+
+def _built_as(target: str, family: str, problem: Mapping[str, Any], launch: Mapping[str, Any]) -> tuple[str, ...]:
+    return target, family, canonical_json(problem), canonical_json(launch)
 
 
 def _variants(specs: SpecSet, targets: Sequence[str], profiles: Sequence[str]) -> Iterator[Found]:

@@ -21,6 +21,7 @@ from .reports.labels import constant_axes, problem_label
 from .verification import file_fault
 
 SCHEMA = "assay.inspect/1"
+COMPANION = "companion"
 # Columns of a line that a log may have.
 _WIDEST = 2000
 # The first bytes of a bundle; bundle/format.py has the whole grammar.
@@ -52,8 +53,7 @@ def inspect_file(path: Path) -> Inspected:
         with path.open("rb") as file:
             head = file.read(len(_BUNDLE_MAGIC))
             if head == _BUNDLE_MAGIC:
-                families, kernels = _bundle_kernels(path)
-                return Inspected({"schema": SCHEMA, "kind": "bundle", "kernels": kernels}, tuple(families))
+                return _bundle(path)
             data = head + file.read()
         found = objects.read_object(data, where=str(path), disassembler=objects.find_disassembler())
     except OSError as error:
@@ -78,10 +78,11 @@ def _kernel(kernel: objects.Kernel) -> dict[str, Any]:
     }
 
 
-def _bundle_kernels(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
+def _bundle(path: Path) -> Inspected:
     """Each row's kernel, read from its code object again; figures of the build come from the variant's record."""
     families, kernels = [], []
-    with Bundle.open(path) as bundle:
+    with Bundle.open(path, companion=True) as bundle:
+        companion = bundle.manifest.companion
         for family in bundle.families():
             for row in bundle.rows(family):
                 where = f"{path}: row {row.id}"
@@ -95,7 +96,9 @@ def _bundle_kernels(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
                 said = {"variant": row.id, "problem": record.problem, "resources": resources}
                 families.append(family)
                 kernels.append({**_kernel(kernel), **said})
-    return families, kernels
+    if companion is None:
+        return Inspected({"schema": SCHEMA, "kind": "bundle", "kernels": kernels}, tuple(families))
+    return Inspected({"schema": SCHEMA, "kind": COMPANION, "companion": companion, "kernels": kernels}, tuple(families))
 
 
 def print_inspected(out: Console, inspected: Inspected) -> None:
@@ -103,7 +106,10 @@ def print_inspected(out: Console, inspected: Inspected) -> None:
     document = inspected.document
     kernels = document["kernels"]
     out.print(f"{document['kind']}, {len(kernels):,} {'kernel' if len(kernels) == 1 else 'kernels'}", style="bold")
-    if document["kind"] == "bundle":
+    if document["kind"] == COMPANION:
+        companion = document["companion"]
+        out.print(f"assembled for {companion['arch']}, of bundle {companion['of']}: evidence only", markup=False)
+    if document["kind"] in ("bundle", COMPANION):
         _print_variants(out, kernels, inspected.families)
     else:
         _print_kernels(out, kernels)

@@ -9,12 +9,10 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from assay.bundle import Bundle, BundleError, Contents, Fault, attach_evidence, verify_bundle, write_bundle
+from assay.bundle import Bundle, BundleError, Contents, Fault, attach_evidence, write_bundle
 
-from .verification import object_faults
-
-# Names of evidence that other runs, on other machines, have merged into a bundle.
-ATTESTED = "device"
+from .device.levels import ATTESTED
+from .verification import bundle_faults
 
 
 def place_bundle(
@@ -36,7 +34,7 @@ def place_bundle(
         identity = write_bundle(candidate, contents, target_budgets=target_budgets)
         if kept := _attested(path, identity, contents.evidence):
             attach_evidence(candidate, kept)
-        if faults := verify_bundle(candidate, object_faults):
+        if faults := bundle_faults(candidate, companion=contents.manifest.companion is not None):
             raise BundleError(faults)
         before_commit()
     return identity

@@ -35,6 +35,8 @@ from .selection import ProblemResult, Selector, problems_only
 from .waiving import WaiverBook, today_utc
 
 QUALIFIED, GATE_FAILED, TOOLCHAIN_DIFFERS = 0, 1, 3
+# Damaged cache entries that a warning names.
+_NAMED_ENTRIES = 3
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,11 @@ class RunOptions:
         """What keeps the artefacts of another profile, or of a part, apart from those of the whole core profile."""
         return ("" if self.profile == "core" else f".{self.profile}") + (".only" if self.only else "")
 
+    @property
+    def contents_profile(self) -> str:
+        """The profile that the bundle says it is of; a part of one is another."""
+        return f"{self.profile}.only" if self.only else self.profile
+
     def report_path(self, name: str) -> Path:
         """Where a report goes."""
         stem, dot, suffix = name.partition(".")
@@ -96,6 +103,8 @@ class RunResult:
     messages: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    lock_said: str = ""
+    """That the lock was compared and matches; empty where it was not, or does not."""
     written: list[Path] = field(default_factory=list)
     document: dict[str, Any] = field(default_factory=dict)
 
@@ -141,7 +150,11 @@ def qualify(specs: SpecSet, options: RunOptions, problems_found: Callable[[int],
     specs.check_unchanged()
     now = locks.lock_of(options.target, options.profile, toolchain, results)
     run = RunResult(results, [], QUALIFIED)
-    run.warnings = [*_override_warnings(), *(f"damaged cache entry {name} was compiled anew" for name in cache.damaged)]
+    run.warnings = [
+        *_override_warnings(),
+        *_damage_warning(cache.damaged, "compiled"),
+        *_damage_warning(verdicts.damaged, "judged"),
+    ]
     failed = [result for result in results if not result.qualified]
     if uncompiled := sum(_did_not_compile(item) for result in results for item in result.rejected):
         run.status = GATE_FAILED
@@ -159,7 +172,7 @@ def qualify(specs: SpecSet, options: RunOptions, problems_found: Callable[[int],
     about_lock = run.messages[about_gates:]
     contents = None
     if run.status == QUALIFIED:
-        contents = bundle_contents(specs, target, options.profile, toolchain, results)
+        contents = bundle_contents(specs, target, options.contents_profile, toolchain, results)
         _judge_contents(run, contents, target)
     record = RunRecord(
         specs=specs,
@@ -209,9 +222,19 @@ def _override_warnings() -> list[str]:
     ]
 
 
+def _damage_warning(names: list[str], done: str) -> list[str]:
+    """One line for all damaged entries of one kind.  done: what was done anew."""
+    if not names:
+        return []
+    first, more = ", ".join(names[:_NAMED_ENTRIES]), len(names) - _NAMED_ENTRIES
+    counted = "1 damaged cache entry was" if len(names) == 1 else f"{len(names)} damaged cache entries were"
+    return [f"{counted} {done} anew: {first}" + (f" and {more} more" if more > 0 else "")]
+
+
 def _compare_lock(run: RunResult, options: RunOptions, now: locks.Lock) -> None:
     if options.update_lock and not options.check:
         return
+    about_gates = len(run.messages)
     accept = "run the same command with --update-lock to accept"
     try:
         before = locks.read_lock(options.lock_path)
@@ -241,6 +264,10 @@ def _compare_lock(run: RunResult, options: RunOptions, now: locks.Lock) -> None:
         run.status = max(run.status, TOOLCHAIN_DIFFERS) if run.status == QUALIFIED else run.status
     elif run.changes:
         run.status = GATE_FAILED
+    if before is not None and not run.messages[about_gates:]:
+        part = f" of its {len(before.rows)}" if len(old_rows) < len(before.rows) else ""
+        rows = "row" if len(now.rows) == 1 else "rows"
+        run.lock_said = f"lock: compared with {options.lock_path}: {len(now.rows)}{part} {rows}, no difference"
 
 
 def _judge_contents(run: RunResult, contents: Contents, target: TargetFile) -> None:

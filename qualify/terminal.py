@@ -74,23 +74,31 @@ class Progress:
 
     def start(self, total: int) -> Callable[[ProblemResult], None]:
         """Begin with `total` problems; the callback takes each one as it is finished."""
+        self.count(total)
+        return self._finished
+
+    def count(self, total: int) -> Callable[[str], None]:
+        """Begin with `total` pieces of work; the callback takes a line about each one as it is finished."""
         self._total = total
         if self._out.is_terminal:
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
             self._bar = rich.progress.Progress(*columns, console=self._out, transient=True)
             self._bar.start()
             self._bar.add_task(self._what, total=total)
-        return self._finished
+        return self._advance
 
-    def _finished(self, result: ProblemResult) -> None:
+    def _advance(self, line: str) -> None:
         self._done += 1
         if self._bar is not None:
             self._bar.advance(self._bar.task_ids[0])
-            return
+        else:
+            self._out.print(f"[{self._done}/{self._total}] {line}", markup=False)
+
+    def _finished(self, result: ProblemResult) -> None:
         verdict = "ok" if result.qualified else "FAILED"
         tried = len(result.rejected) + (1 if result.chosen else 0)
         label = f"{result.problem.family} {result.problem.label}"
-        self._out.print(f"[{self._done}/{self._total}] {verdict} {label} ({tried} tried)", markup=False)
+        self._advance(f"{verdict} {label} ({tried} tried)")
 
 
 def print_results(out: Console, target: TargetFile, results: list[ProblemResult]) -> None:

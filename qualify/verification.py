@@ -1,4 +1,4 @@
-"""Whether the code objects of a bundle are what its rows say: architecture, kernel, wavefront, argument layout."""
+"""Whether a bundle is whole and its code objects are what its rows say: architecture, kernel, wavefront, arguments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import stat
 from pathlib import Path
 
 from assay import objects
-from assay.bundle import Fault, Row, TargetRecord
+from assay.bundle import Bundle, BundleError, Fault, Row, TargetRecord, verify_bundle
+
+from .record_checks import coverage_faults, record_faults
 
 # No bundle and no code object comes near it.
 _MOST_BYTES = 1 << 30
@@ -25,6 +27,31 @@ def file_fault(path: Path) -> Fault | None:
     if status.st_size > _MOST_BYTES:
         return Fault(str(path), f"{status.st_size:,} bytes", f"at most {_MOST_BYTES:,} bytes")
     return None
+
+
+def bundle_faults(path: Path, *, companion: bool = False) -> list[Fault]:
+    """Everything wrong with a bundle, its code objects and its records.  Never raises for what the file holds.
+
+    companion: whether the file may be one; its records are those of the bundle that it was made of.
+    """
+    if faults := verify_bundle(path, object_faults, companion=companion):
+        return faults
+    try:
+        with Bundle.open(path, companion=companion) as bundle:
+            return [] if bundle.manifest.companion is not None else _record_faults(bundle)
+    except BundleError as error:  # it was replaced meanwhile
+        return list(error.faults)
+
+
+def _record_faults(bundle: Bundle) -> list[Fault]:
+    rows = [row for family in bundle.families() for row in bundle.rows(family)]
+    variants = {row.id: bundle.variant(row.id) for row in rows}
+    faults = []
+    for row in rows:
+        code = objects.read_object(bundle.object_bytes(row.object), where=row.id)
+        kernel = next(kernel for kernel in code.kernels if kernel.name == row.symbol)
+        faults += record_faults(row, variants[row.id], kernel)
+    return faults + coverage_faults(rows, variants)
 
 
 def object_faults(code: bytes, row: Row, target: TargetRecord) -> list[Fault]:

@@ -5,11 +5,12 @@
         assay_kernels_gfx1201/bundle.assay      the bundle, byte for byte
         *.dist-info/entry_points.txt            [assay.bundles] gfx1201 = assay_kernels_gfx1201
 
-The name is `assay-kernels-` and the bundle's targets, then the profile where it is not the core one. It is loaded by
-each target's name, `gfx1201` or `gfx1201.full`, as `artifacts/` names its files. The default version is that of the
-assay that made the bundle, and locally the first hexadecimal digits of its identity and of the file's SHA-256: evidence
-and zlib change the file and not its identity, and two wheels of one name must not differ. The letters in front keep a
-part that is all digits from being read as a number, which would lose its zeros.
+The name is `assay-kernels-` and the bundle's targets, then the profile where it is not the core one, and `only` for a
+part of a profile. It is loaded by each target's name, `gfx1201`, `gfx1201.full` or `gfx1201.only`, as `artifacts/`
+names its files. The default version is that of the assay that made the bundle, and locally the first hexadecimal
+digits of its identity and of the file's SHA-256: evidence and zlib change the file and not its identity, and two
+wheels of one name must not differ. The letters in front keep a part that is all digits from being read as a number,
+which would lose its zeros.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from typing import Any
 from packaging.utils import InvalidName, canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from assay.bundle import Bundle, BundleError, Fault, FaultsError, Manifest, verify_bundle
+from assay.bundle import Bundle, BundleError, Fault, FaultsError, Manifest
 from assay.bundle.atomic import replace_file
 from assay.runtime.installed import BUNDLE_FILE, ENTRY_POINT_GROUP
 
 from .evidence_summary import EvidenceSummary, summarise_evidence
-from .verification import file_fault, object_faults
+from .verification import bundle_faults, file_fault
 from .wheel_archive import WheelContents, wheel_bytes
 
 SCHEMA = "assay.wheel/1"
@@ -77,7 +78,9 @@ class _Input:
         return f"{self.made_by.public}+b{self.identity[:_IDENTITY_DIGITS]}.f{file_sha256[:_FILE_DIGITS]}"
 
     def _profile(self, separator: str) -> str:
-        return "" if self.manifest.profile == _CORE else f"{separator}{self.manifest.profile}"
+        """Nothing for the core one; `core.only` is a part of it, as `qualify --only` makes them."""
+        words = [word for word in self.manifest.profile.split(".") if word != _CORE]
+        return "".join(f"{separator}{word}" for word in words)
 
 
 def build_wheels(
@@ -117,7 +120,7 @@ def _verified(paths: Sequence[Path]) -> list[_Input]:
 def _read(path: Path) -> _Input:
     """Raises BundleError with all that `assay verify` would say."""
     data = _bytes_of(path)
-    if faults := verify_bundle(path, object_faults):
+    if faults := bundle_faults(path):
         raise BundleError(faults)
     with Bundle.open(path) as bundle:
         manifest, evidence = bundle.manifest, summarise_evidence(bundle)

@@ -5,11 +5,16 @@ kernels.require("decode_attention", head_dim=128, gqa=8, ...)       # at configu
 out = kernels.decode_attention(q, k_cache, v_cache, indptr, indices, q_positions, sm_scale)
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from .errors import (
     ArchitectureError,
     ArgumentError,
     AssayRuntimeError,
     BundleLoadError,
+    MissingFieldError,
     NoMatchError,
     NotLoadedError,
     ObjectError,
@@ -19,17 +24,34 @@ from .errors import (
 )
 from .kernels import Kernels, load
 
+if TYPE_CHECKING:
+    from .kv_memory import KV_FORMATS, KVBytes, kv_bytes
+
 __all__ = [
+    "KV_FORMATS",
     "ArchitectureError",
     "ArgumentError",
     "AssayRuntimeError",
     "BundleLoadError",
+    "KVBytes",
     "Kernels",
+    "MissingFieldError",
     "NoMatchError",
     "NotLoadedError",
     "ObjectError",
     "UnknownFamilyError",
     "UnknownFieldError",
     "UnknownRowError",
+    "kv_bytes",
     "load",
 ]
+_OF_KV_MEMORY = frozenset({"KV_FORMATS", "KVBytes", "kv_bytes"})
+
+
+def __getattr__(name: str) -> Any:
+    """What no call needs is imported when it is first asked for."""
+    if name not in _OF_KV_MEMORY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import kv_memory
+
+    return getattr(kv_memory, name)

@@ -94,6 +94,35 @@ static int64_t *describe(int64_t *at, const Tensor *tensor, int loose)
     return at;
 }
 
+/* Bytes from the lowest element to behind the highest; 0 where there is no element.  Strides of what is launched are not
+   negative, so the first element is the lowest. */
+static uint64_t extent_of(const Tensor *tensor)
+{
+    uint64_t steps = 0, dense = 1, item = ((uint64_t)tensor->bits * tensor->lanes + 7) / 8;
+    for (int axis = tensor->ndim - 1; axis >= 0; axis--) {
+        int64_t size = tensor->shape[axis];
+        if (size <= 0)
+            return 0;
+        steps += (uint64_t)(size - 1) * (tensor->strides ? (uint64_t)tensor->strides[axis] : dense);
+        dense *= (uint64_t)size;
+    }
+    return (steps + 1) * item;
+}
+
+/* Whether memory that is written (bits of `written`) may be another tensor's too; as overlaps.py has it. */
+static int may_overlap(const uint64_t *addresses, const uint64_t *extents, Py_ssize_t count, unsigned written)
+{
+    for (Py_ssize_t one = 0; one < count; one++) {
+        if (!(written >> one & 1) || !extents[one])
+            continue;
+        uint64_t start = addresses[one], end = start + extents[one];
+        for (Py_ssize_t other = 0; other < count; other++)
+            if (other != one && extents[other] && addresses[other] < end && start < addresses[other] + extents[other])
+                return 1;
+    }
+    return 0;
+}
+
 /* Whether memory holds the negative of what the tensor says: a view of a conjugate's imaginary part.  DLPack does not
    tell, and no other element type can be one. */
 static int is_negated(PyObject *object, const Tensor *tensor)
@@ -110,27 +139,29 @@ static int is_negated(PyObject *object, const Tensor *tensor)
     return negated;
 }
 
-/* read(tensors, loose_index, loose) -> (key, addresses) | None
+/* read(tensors, loose_index, loose, written) -> (key, addresses) | None
    key: bytes that are equal for calls that are prepared alike.  addresses: 8 bytes a tensor, 0 for None.
    The lengths of tensor `loose_index` count as they are (0), as none, one or more (1), or by their number of bits (2).
-   None: some tensor cannot be read this way. */
+   written: a bit for each tensor that the kernels write, the lowest for the first.
+   None: some tensor cannot be read this way, or one that is written may overlap another. */
 static PyObject *fast_read(PyObject *module, PyObject *arguments)
 {
     PyObject *tensors;
     int loose_index, loose;
+    unsigned written;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "O!ii", &PyTuple_Type, &tensors, &loose_index, &loose))
+    if (!PyArg_ParseTuple(arguments, "O!iiI", &PyTuple_Type, &tensors, &loose_index, &loose, &written))
         return NULL;
     Py_ssize_t count = PyTuple_Size(tensors);
     if (count > MOST_TENSORS)
         Py_RETURN_NONE;
     int64_t key[MOST_TENSORS * (3 + 2 * MOST_DIMENSIONS)], *at = key;
-    uint64_t addresses[MOST_TENSORS];
+    uint64_t addresses[MOST_TENSORS], extents[MOST_TENSORS];
     for (Py_ssize_t index = 0; index < count; index++) {
         PyObject *object = PyTuple_GetItem(tensors, index);
         if (object == Py_None) {
             *at++ = -1;
-            addresses[index] = 0;
+            addresses[index] = extents[index] = 0;
             continue;
         }
         ExchangeTable *table = table_of(object);
@@ -145,7 +176,10 @@ static PyObject *fast_read(PyObject *module, PyObject *arguments)
             Py_RETURN_NONE;
         at = describe(at, &tensor, index == loose_index ? loose : 0);
         addresses[index] = (uint64_t)(uintptr_t)tensor.data + tensor.byte_offset;
+        extents[index] = extent_of(&tensor);
     }
+    if (may_overlap(addresses, extents, count, written))
+        Py_RETURN_NONE;
     return Py_BuildValue("(y#y#)", (char *)key, (Py_ssize_t)((char *)at - (char *)key), (char *)addresses,
                          (Py_ssize_t)(count * sizeof *addresses));
 }
@@ -315,7 +349,7 @@ static PyObject *fast_launch(PyObject *module, PyObject *arguments)
 }
 
 static PyMethodDef methods[] = {
-    {"read", fast_read, METH_VARARGS, "read(tensors, loose_index, loose) -> (key, addresses) or None"},
+    {"read", fast_read, METH_VARARGS, "read(tensors, loose_index, loose, written) -> (key, addresses) or None"},
     {"current_stream", fast_current_stream, METH_O, "current_stream(tensor) -> handle or None"},
     {"launch", fast_launch, METH_VARARGS, "launch(recipe, addresses, scalars, stream) -> status"},
     {NULL, NULL, 0, NULL},

@@ -5,32 +5,26 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from assay.bundle.conditions import NOT_GIVEN
 from assay.bundle.faults import BundleError, Fault, did_you_mean
 from assay.bundle.reader import Bundle, UnknownName
 from assay.bundle.records import Row, TargetRecord, VariantRecord
-from assay.bundle.table import (
-    NoMatch,
-    OrderedRows,
-    Selection,
-    UnknownRow,
-    Verdict,
-    explain,
-    known_fields,
-    select,
-    unknown_fields,
-    with_products,
-)
+from assay.bundle.table import OrderedRows, Selection, UnknownRow, known_fields, select, with_products
 
 from .errors import (
     AssayRuntimeError,
+    MissingFieldError,
     NoMatchError,
     ObjectError,
     UnknownFamilyError,
     UnknownFieldError,
     UnknownRowError,
 )
+
+if TYPE_CHECKING:
+    from assay.bundle.verdicts import Verdict
 
 
 class Chooser:
@@ -111,6 +105,8 @@ class Chooser:
         self, family: str, /, *, force_row: str | None = None, forbid_rows: Collection[str] = (), **request: Any
     ) -> tuple[Verdict, ...]:
         """A verdict on every row of the family, in the order in which they are tried."""
+        from assay.bundle.verdicts import explain  # Here and below, and not above: a call that is served needs none.
+
         with _translated():
             rows = self._family(family)
             request = self._completed(family, request)
@@ -129,14 +125,16 @@ class Chooser:
     def supports(
         self, family: str, /, *, force_row: str | None = None, forbid_rows: Collection[str] = (), **request: Any
     ) -> bool:
-        """Whether `require` would succeed. A damaged code object is logged as an error besides.
+        """Whether `require` would succeed, whatever the fields left out are. A damaged code object is logged besides.
 
-        A family that the bundle has for other devices only is a no. Raises AssayRuntimeError where there is no telling:
-        a damaged table, a closed bundle, a family, field or row id that the bundle does not know.
+        A family that the bundle has for other devices only is a no. Raises MissingFieldError where the answer depends
+        on fields left out, and AssayRuntimeError where there is no telling: a damaged table, a closed bundle, a family,
+        field or row id that the bundle does not know.
         """
         try:
             self.require(family, force_row=force_row, forbid_rows=forbid_rows, **request)
-        except NoMatchError:
+        except NoMatchError as error:
+            self._check_complete(family, error.verdicts)
             return False
         except UnknownFamilyError:
             if family not in self.families():
@@ -189,6 +187,8 @@ class Chooser:
         known = self._known_fields(family)
         if request.keys() <= known:
             return
+        from assay.bundle.verdicts import unknown_fields
+
         unknown = unknown_fields(self._bundle.rows(family), request)
         fields = tuple(sorted(known))
         said = [
@@ -196,6 +196,17 @@ class Chooser:
             for name, hint in sorted(unknown.items())
         ]
         raise UnknownFieldError("\n".join(said), tuple(sorted(unknown)), fields)
+
+    def _check_complete(self, family: str, verdicts: Collection[Verdict]) -> None:
+        """No row answers; one that fails by fields left out alone might have, had they been given."""
+        missing: set[str] = set()
+        for verdict in verdicts:
+            if not verdict.excluded and all(failure.requested == NOT_GIVEN for failure in verdict.failed):
+                missing.update(failure.field for failure in verdict.failed)
+        if missing:
+            names, known = tuple(sorted(missing)), tuple(sorted(self._known_fields(family)))
+            fault = Fault(f"supports({family!r})", f"{', '.join(names)} left out", f"all of {', '.join(known)}")
+            raise MissingFieldError(str(fault), names, known)
 
     def _forbidden(self, forbid_rows: Collection[str]) -> Collection[str]:
         if not self.switched_off:
@@ -225,11 +236,15 @@ def _translated(unknown_name: type[AssayRuntimeError] = UnknownFamilyError) -> I
     """The bundle's errors as this package's own."""
     try:
         yield
-    except NoMatch as error:
-        raise NoMatchError(error) from error
-    except UnknownRow as error:
-        raise UnknownRowError(str(error)) from error
-    except UnknownName as error:
-        raise unknown_name(str(error)) from error
     except BundleError as error:
-        raise AssayRuntimeError(str(error)) from error
+        raise _translation(error, unknown_name) from error
+
+
+def _translation(error: BundleError, unknown_name: type[AssayRuntimeError]) -> AssayRuntimeError:
+    from assay.bundle.verdicts import NoMatch
+
+    if isinstance(error, NoMatch):
+        return NoMatchError(error)
+    if isinstance(error, UnknownRow):
+        return UnknownRowError(str(error))
+    return unknown_name(str(error)) if isinstance(error, UnknownName) else AssayRuntimeError(str(error))

@@ -4,11 +4,14 @@ Nothing here knows a family by name: which tensors there are, of which types and
 addresses and strides, and which facts of a call decide the dispatch, all comes from the bundle's manifest.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from assay.bundle.faults import Fault, did_you_mean
+from assay.bundle.record import Record
 
 from .tensors import TensorView
 
@@ -22,8 +25,10 @@ _SAME_BITS = {"u8": ("u8", "e4m3fn"), "bf16": ("bf16", "u16"), "f16": ("f16", "u
 _PLUS_1 = "_plus_1"
 
 
-class Pointer(NamedTuple):
+class Pointer(Record):
     """A tensor of the contract.  alignment_axis or alignment_bytes may be None; shape in words."""
+
+    __slots__ = ()
 
     name: str
     shape: tuple[str, ...]
@@ -67,6 +72,11 @@ class Contract:
         self.extents = {field: tuple(names) for field, names in document.get("extents", {}).items()}
         # Dimensions that have a stride argument.
         self._strided = set(self.strides.values())
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The tensors that the kernel writes."""
+        return tuple(name for name, pointer in self.pointers.items() if pointer.written)
 
     def shape_faults(self, views: Mapping[str, TensorView], dims: dict[str, int]) -> list[Fault]:
         """Ranks, sizes that contradict each other, and strides that no argument can tell.  Fills `dims` in."""

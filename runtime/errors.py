@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from assay.bundle.faults import Fault
-from assay.bundle.table import NoMatch, Verdict
+
+if TYPE_CHECKING:
+    from assay.bundle.verdicts import NoMatch, Verdict
 
 
 class AssayRuntimeError(Exception):
@@ -41,6 +44,18 @@ class UnknownFieldError(AssayRuntimeError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class MissingFieldError(UnknownFieldError):
+    """`supports` was asked too little: whether a row answers depends on fields that the request leaves out.
+
+    `.missing` and `.known` are the names, sorted.  An UnknownFieldError, so that one clause catches wrong questions.
+    """
+
+    def __init__(self, message: str, missing: tuple[str, ...], known: tuple[str, ...]):
+        super().__init__(message, (), known)
+        self.args = (message, missing, known)
+        self.missing = missing
 
 
 class NoMatchError(AssayRuntimeError):

@@ -1,11 +1,14 @@
 """From a call's tensors to a launch: checks, dispatch, lazy loading.  The same for every family."""
 
+from __future__ import annotations
+
 import math
 import threading
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from assay.bundle.faults import Fault
+from assay.bundle.record import Record
 from assay.bundle.records import DEPENDENT_LAUNCH, Row
 
 from .choosing import Chooser
@@ -13,12 +16,14 @@ from .contract import Contract
 from .drivers.driver import Driver, Function, Wanted
 from .errors import ArgumentError, NotLoadedError
 from .launching import Layout, Prepared, grid_of, stride_faults
-from .switches import warn
-from .tensors import TENSORS, NotATensor, TensorView, view
+from .overlaps import overlap_faults, self_overlap_faults
+from .tensors import NOT_TOLD, TENSORS, NotATensor, TensorView, view
 
 
-class Steering(NamedTuple):
+class Steering(Record):
     """Which rows a call may take.  `force_row`: that row or none; `forbid_rows`: none of these."""
+
+    __slots__ = ()
 
     force_row: str | None = None
     forbid_rows: tuple[str, ...] = ()
@@ -81,10 +86,19 @@ class Executor:
     def place_faults(self, name: str, seen: TensorView) -> list[Fault]:
         """A tensor on another device than the kernels."""
         wanted = self.driver.tensor_device
-        if seen.device == wanted:
+        found = seen.device
+        if found[1] == NOT_TOLD and seen.address:
+            found = self.driver.device_of(seen.address) or found
+        if found == wanted:
             return []
         allowed = f"{wanted[0]}:{wanted[1]}, where the kernels are"
-        return [Fault(name, f"on {seen.device[0]}:{seen.device[1]}", allowed)]
+        number = "" if found[1] == NOT_TOLD else f":{found[1]}"
+        return [Fault(name, f"on {found[0]}{number}", allowed)]
+
+    def check_overlaps(self, family: str, views: Mapping[str, TensorView]) -> None:
+        """Raises ArgumentError where memory that the kernel writes is another tensor's too."""
+        if faults := overlap_faults(views, self.contract(family).written):
+            raise ArgumentError(faults)
 
     def prepare(
         self,
@@ -130,7 +144,7 @@ class Executor:
         contract = self.contract(family)
         faults = contract.shape_faults(views, sizes) + contract.element_faults(views) + contract.null_faults(views)
         faults += contract.fixed_alignment_faults(views) + contract.scalar_faults(scalars)
-        faults += contract.own_type_faults(views)
+        faults += contract.own_type_faults(views) + self_overlap_faults(views, contract.written)
         if faults:
             raise ArgumentError(faults)
         known = self.kernels.fields(family)
@@ -149,6 +163,8 @@ class Executor:
 
     def _select(self, family: str, request: Mapping[str, Any], steering: Steering) -> Row:
         if (steering.force_row or steering.forbid_rows) and steering not in self._told:
+            from .switches import warn
+
             self._told.add(steering)
             forbidden_now = ", ".join(steering.forbid_rows) or "none"
             warn(f"{family}: forced row {steering.force_row or 'none'}, forbidden rows {forbidden_now}")

@@ -16,7 +16,6 @@ from assay.bundle.records import TargetRecord
 from .choosing import Chooser
 from .errors import ArchitectureError, ArgumentError, BundleLoadError, NoMatchError
 from .limits import MOST_SPLITS
-from .switches import switched_off
 
 if TYPE_CHECKING:
     from .calls.decode_attention import BoundDecode, DecodeAttention
@@ -25,29 +24,40 @@ if TYPE_CHECKING:
     from .executing import Executor, Steering
 
 DEBUG_SWITCH = "ASSAY_DEBUG"
+FORBID_SWITCH = "ASSAY_FORBID_ROWS"
 
 
-def load(path: str | os.PathLike[str], device: Device | str | Any = None, *, debug: bool | None = None) -> Kernels:
+def load(
+    path: str | os.PathLike[str],
+    device: Device | str | Any = None,
+    *,
+    debug: bool | None = None,
+    companion: bool = False,
+) -> Kernels:
     """Open the bundle at `path` for a device. A bare name, "gfx1201", that is no file is an installed bundle's name.
 
     device: what to launch on: 'cuda:0', 'hip:0', 'emulator', 'emulator:gfx1201' or a torch.device; or a pair of backend
     and architecture, ('hip', 'gfx1201'), to pick rows only. Without one, rows of a bundle for a single architecture
     can be picked. debug: check the contents of index tensors at each call, which waits for the device (default: the
-    environment's ASSAY_DEBUG=1).
+    environment's ASSAY_DEBUG=1). companion: whether a bundle's companion will do, which `assay qualify-device` runs as
+    evidence; it is refused otherwise, as nothing in it is qualified.
 
     Raises BundleLoadError (missing, damaged, another version), ArchitectureError (before any row is looked at) or
     NoDriverError; then no file is left open.
     """
     debug = os.environ.get(DEBUG_SWITCH) == "1" if debug is None else debug
     try:
-        bundle = Bundle.open(_located(path))
+        bundle = Bundle.open(_located(path), companion=companion)
     except BundleError as error:
         raise BundleLoadError(str(error)) from error
     driver = None
     try:
         driver = None if device is None or isinstance(device, tuple) else _driver(device, bundle)
         kernels = Kernels(bundle, _targets(bundle, device if driver is None else driver.device), driver, debug=debug)
-        kernels.switched_off = switched_off(kernels)
+        if forbidden := os.environ.get(FORBID_SWITCH):
+            from .switches import switched_off
+
+            kernels.switched_off = switched_off(kernels, FORBID_SWITCH, forbidden)
         return kernels
     except BaseException as error:
         bundle.close()
@@ -223,6 +233,7 @@ class Kernels(Chooser):
             raise ArgumentError(faults)
         steering = self._steer(force_row, forbid_rows)
         prepared = executor.prepare(family, views, scalars or {}, facts or {}, steering, dims)
+        executor.check_overlaps(family, views)
         handle = stream_handle(stream, next(iter(tensors.values()), None))
         addresses = [views[name].address for name in prepared.pointer_names]
         # A call without a request has an empty grid, which drivers refuse.
@@ -300,8 +311,10 @@ class Kernels(Chooser):
         return Options
 
     def _steer(self, force_row: str | None, forbid_rows: Collection[str]) -> Steering:
-        from .executing import Steering
+        from .executing import NOT_STEERED, Steering
 
+        if force_row is None and not forbid_rows:
+            return NOT_STEERED
         forbidden = (forbid_rows,) if isinstance(forbid_rows, str) else tuple(forbid_rows)
         return Steering(force_row, forbidden)
 
@@ -320,7 +333,7 @@ def _driver(device: Any, bundle: Bundle) -> Driver:
     from .drivers import open_driver
 
     archs = {target.arch for target in bundle.manifest.targets if target.backend == "hip"}
-    return open_driver(device, tuple(sorted(arch for arch in archs if arch.startswith("gfx120"))))
+    return open_driver(device, tuple(sorted(archs)))
 
 
 def _targets(bundle: Bundle, device: Device | None) -> tuple[TargetRecord, ...]:

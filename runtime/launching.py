@@ -6,12 +6,11 @@ import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
-from typing import NamedTuple
 
 from assay.bundle.faults import Fault
+from assay.bundle.record import Record
 from assay.bundle.records import KernelArgument, Row, grid_size
 
-from . import fast
 from .contract import Contract
 from .drivers.driver import Driver, Function, LaunchGrid, NativeLaunch, Pointer
 from .errors import ArgumentError
@@ -86,6 +85,8 @@ class Prepared:
 
     def bind(self, addresses: Sequence[int], scalars: Sequence[float]) -> Callable[[int], None]:
         """A launch with an argument block of its own, filled once: call it with the stream."""
+        from . import fast  # Here and not above: a first call does without it.
+
         values = (*addresses, *scalars, *self._tail)
         block = self._driver.argument_block(self._block_bytes)
         self._pack(block.data, 0, *(values if self._in_order is None else self._in_order(values)))
@@ -115,8 +116,10 @@ class Prepared:
         return start_in_c
 
 
-class Address(NamedTuple):
+class Address(Record):
     """Where a pointer comes from: the address at `index` of those given, -1 for none, plus `addend` bytes."""
+
+    __slots__ = ()
 
     index: int
     addend: int

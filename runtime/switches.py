@@ -1,6 +1,6 @@
 """What the environment of a process says of rows: its kill switch."""
 
-import os
+from __future__ import annotations
 
 from assay.bundle.faults import Fault
 from assay.bundle.records import Row
@@ -8,12 +8,10 @@ from assay.bundle.records import Row
 from .choosing import Chooser
 from .errors import ArgumentError
 
-FORBID_SWITCH = "ASSAY_FORBID_ROWS"
 
-
-def switched_off(kernels: Chooser) -> tuple[str, ...]:
-    """Rows that the environment forbids: ids, or axis=value for every row built with it (reader=packed)."""
-    given = [item.strip() for item in os.environ.get(FORBID_SWITCH, "").split(",") if item.strip()]
+def switched_off(kernels: Chooser, switch: str, value: str) -> tuple[str, ...]:
+    """Rows that the environment's `switch` forbids: ids, or axis=value for every row built with it (reader=packed)."""
+    given = [item.strip() for item in value.split(",") if item.strip()]
     if not given:
         return ()
     rows = [row for family in kernels.families() for row in kernels.rows_if_any(family)]
@@ -21,10 +19,8 @@ def switched_off(kernels: Chooser) -> tuple[str, ...]:
     for item in given:
         matching = [row.id for row in rows if _matches(kernels, row, item)]
         if not matching:
-            raise ArgumentError(
-                [Fault(FORBID_SWITCH, f"{item} matches no row of this bundle", "row ids, or axis=value")]
-            )
-        warn(f"{FORBID_SWITCH}={item} forbids {len(matching)} rows: {', '.join(matching[:8])}")
+            raise ArgumentError([Fault(switch, f"{item} matches no row of this bundle", "row ids, or axis=value")])
+        warn(f"{switch}={item} forbids {len(matching)} rows: {', '.join(matching[:8])}")
         found += matching
     return tuple(found)
 

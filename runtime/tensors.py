@@ -4,8 +4,12 @@ Taken from torch tensors, numpy arrays, anything with `__cuda_array_interface__`
 a tensor of one can only be here if its caller has imported it.
 """
 
+from __future__ import annotations
+
 import sys
-from typing import Any, NamedTuple
+from typing import Any
+
+from assay.bundle.record import Record
 
 # Element types of the kernels' contracts and those that callers hold instead; sizes in bytes.
 ITEM_BYTES = {
@@ -21,6 +25,8 @@ _NAMES = {
 _TYPESTR_KINDS = {"f": "f", "i": "i", "u": "u"}
 
 
+# The number of a device that an array with `__cuda_array_interface__` keeps to itself.
+NOT_TOLD = -1
 # What a message says is taken for a tensor.
 TENSORS = "a torch tensor, a numpy array, or an object with __cuda_array_interface__ or __dlpack__"
 
@@ -29,8 +35,13 @@ class NotATensor(TypeError):
     """The object is none of the tensors that can be read."""
 
 
-class TensorView(NamedTuple):
-    """A strided tensor in some device's memory.  strides in elements; device as ('cuda', 0), ('hip', 0), ('cpu', 0)."""
+class TensorView(Record):
+    """A strided tensor in some device's memory.  strides in elements; device as ('cuda', 0), ('hip', 0), ('cpu', 0).
+
+    A device numbered NOT_TOLD: the array does not say, and the driver knows by the address.
+    """
+
+    __slots__ = ()
 
     address: int
     dtype: str
@@ -137,7 +148,9 @@ def _of_cuda_interface(interface: dict[str, Any], tensor: Any) -> TensorView:
     strides = contiguous_strides(shape) if given is None else _in_elements(given, size)
     address, read_only = interface["data"]
     index = getattr(getattr(tensor, "device", None), "id", None)
-    return TensorView(address or 0, dtype, shape, strides, ("cuda", index if isinstance(index, int) else 0), read_only)
+    return TensorView(
+        address or 0, dtype, shape, strides, ("cuda", index if isinstance(index, int) else NOT_TOLD), read_only
+    )
 
 
 def _of_dlpack(tensor: Any) -> TensorView:
@@ -147,7 +160,9 @@ def _of_dlpack(tensor: Any) -> TensorView:
     if found.dtype not in _NAMES:
         raise NotATensor(f"a DLPack tensor of type {found.dtype}")
     strides = contiguous_strides(found.shape) if found.strides is None else found.strides
-    return TensorView(found.address, _NAMES[found.dtype], found.shape, strides, found.device)
+    if found.copied:
+        raise NotATensor(f"a {type(tensor).__qualname__} whose __dlpack__ gives a copy, not its own memory")
+    return TensorView(found.address, _NAMES[found.dtype], found.shape, strides, found.device, found.read_only)
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

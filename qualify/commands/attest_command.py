@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -22,8 +23,9 @@ from .options import FAILED, json_option
 def attest_command(bundle: Path, files: tuple[Path, ...], as_json: bool) -> int:
     """Merge what `assay qualify-device` wrote into the bundle's evidence; its identity stays what it is.
 
-    A file of another bundle or architecture, or one whose figures contradict each other, is refused, and the bundle is
-    left as it was. A failure is recorded like a pass, and outweighs it.
+    What a companion ran becomes evidence of level retargeted, of the bundle that the companion is of. A file of another
+    bundle or architecture, or one whose figures contradict each other, is refused, and the bundle is left as it was. A
+    failure is recorded like a pass, and outweighs it.
 
     Exit: 0 merged, 1 merged and a variant has failed on a device, 2 refused.
     """
@@ -41,6 +43,8 @@ def attest_command(bundle: Path, files: tuple[Path, ...], as_json: bool) -> int:
         out.print(f"{item.level}: {counts}, {item.without} without", markup=False, soft_wrap=True)
     for id, said in attested.failures.items():
         out.print(f"FAIL {id}: {said}", style="red", markup=False, soft_wrap=True)
-    said = f"{bundle}: {len(attested.runs)} device runs attested, identity {attested.identity}"
+    levels = Counter(name.partition("-run/")[0] for name in attested.runs)
+    runs = " and ".join(f"{count} {level} runs" for level, count in levels.items())
+    said = f"{bundle}: {runs} attested, identity {attested.identity}"
     out.print(said, style="red" if attested.failures else "green", markup=False, soft_wrap=True)
     return FAILED if attested.failures else 0

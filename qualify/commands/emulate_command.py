@@ -13,7 +13,7 @@ from assay.qualify import terminal
 from assay.qualify.emulate.request import CHECKS, NEEDED, EmulateRequest
 from assay.qualify.executing import EvidenceError, missing_packages
 
-from .options import FAILED, json_option
+from .options import FAILED, Finite, json_option
 
 
 class Grid(click.ParamType):
@@ -55,8 +55,8 @@ class Expected(click.ParamType):
 @click.option("--max-steps", type=click.IntRange(min=1), help="Steps after which a launch counts as endless.")
 @click.option("--save", type=click.Path(path_type=Path), metavar="DIR", help="Write every buffer to DIR/NAME.npy.")
 @click.option("--expect", multiple=True, type=Expected(), metavar="NAME=FILE", help="A buffer and a .npy it must hold.")
-@click.option("--atol", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Absolute tolerance.")
-@click.option("--rtol", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Relative tolerance.")
+@click.option("--atol", type=Finite(min=0), default=0.0, show_default=True, help="Absolute tolerance.")
+@click.option("--rtol", type=Finite(min=0), default=0.0, show_default=True, help="Relative tolerance.")
 @json_option
 def emulate_command(as_json: bool, **options: Any) -> int:
     """Run one kernel of a gfx12 HSACO, whoever compiled it, on the CPU, with every check on.
@@ -82,8 +82,10 @@ def emulate_command(as_json: bool, **options: Any) -> int:
     from assay.qualify.emulate.document import document
     from assay.qualify.emulate.printing import print_emulated, print_verdict
     from assay.qualify.emulate.running import emulate_file
+    from assay.qualify.emulate.watching import Watch
 
-    done = emulate_file(EmulateRequest(**options))
+    with Watch() as watch:
+        done = emulate_file(EmulateRequest(**options), watch.progress)
     failed = done.verdict in ("fault", "mismatch")
     if as_json:
         click.echo(json.dumps(document(done), ensure_ascii=False, allow_nan=False))

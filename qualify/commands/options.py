@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,16 @@ def print_faults(error: FaultsError) -> None:
     out = terminal.console(error=True)
     for fault in error.faults:
         out.print(str(fault), style="red", markup=False, soft_wrap=True)
+
+
+class Finite(click.FloatRange):
+    """A number in a range; neither NaN, which is in every range for click, nor infinite."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{number} is not a finite number in the range {self._describe_range()}", param, ctx)
+        return float(number)
 
 
 class Only(click.ParamType):
@@ -59,6 +70,35 @@ class Reports(click.ParamType):
         return names
 
 
+def single(ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> Any:
+    """For an option whose second value would silently replace the first."""
+    if len(values) != 1:
+        raise click.BadParameter(f"given {len(values)} times; allowed: once", ctx, param)
+    return values[0]
+
+
+def _all_of(
+    ctx: click.Context,  # noqa: ARG001 - as click calls it
+    param: click.Parameter,  # noqa: ARG001
+    parts: tuple[dict[str, tuple[str, ...]], ...],
+) -> dict[str, tuple[str, ...]]:
+    """What several `--only` choose together: as if they were one, with commas between."""
+    chosen: dict[str, tuple[str, ...]] = {}
+    for part in parts:
+        for name, values in part.items():
+            chosen[name] = (*chosen.get(name, ()), *values)
+    return chosen
+
+
+def _each_once(
+    ctx: click.Context,  # noqa: ARG001 - as click calls it
+    param: click.Parameter,  # noqa: ARG001
+    given: tuple[tuple[str, ...], ...],
+) -> tuple[str, ...]:
+    """The reports that several `--report` name."""
+    return tuple(dict.fromkeys(name for names in given for name in names))
+
+
 specs_option = click.option(
     "--specs",
     type=click.Path(path_type=Path),
@@ -71,9 +111,17 @@ report_option = click.option(
     "--report",
     "reports",
     type=Reports(),
-    default=DEFAULT,
+    multiple=True,
+    callback=_each_once,
+    default=[",".join(DEFAULT)],
     show_default=",".join(DEFAULT),
     help=f"Reports to write, of {', '.join(FORMATS)}; also when the run fails.",
 )
-only_option = click.option("--only", type=Only(), default=dict, help="A part: family and axis values.")
+only_option = click.option(
+    "--only",
+    type=Only(),
+    multiple=True,
+    callback=_all_of,
+    help="A part: family and axis values; several are taken together, values of one name as either.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Machine-readable result on standard output.")

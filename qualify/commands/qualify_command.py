@@ -8,26 +8,36 @@ from typing import Any
 
 import click
 
+from assay.bundle import Fault
 from assay.codegen.builder import DEFAULT_TIME_LIMIT, default_jobs
 from assay.codegen.cache import default_cache_directory
 from assay.codegen.specs import load_specs
 from assay.qualify import terminal
-from assay.qualify.executing import NOT_INTERPRETABLE
+from assay.qualify.device.levels import DEVICE, EMULATED, INTERPRETED, LEVELS, RETARGETED, STATIC
+from assay.qualify.executing import NOT_INTERPRETABLE, EvidenceError
 from assay.qualify.run import RunOptions, RunResult, qualify
 
-from .options import NO_EVIDENCE, json_option, only_option, profile_option, report_option, specs_option
+from .options import Finite, json_option, only_option, profile_option, report_option, single, specs_option
 
-EVIDENCE_LEVELS = ("static", "interpreted", "emulated", "retargeted", "device")
-PRODUCED_HERE = ("static", "interpreted", "emulated")
+PRODUCED_HERE = (STATIC, INTERPRETED, EMULATED)
+_MADE_BY = {
+    RETARGETED: (
+        "assay retarget BUNDLE --for TARGET assembles a companion for the GPU at hand; there, "
+        "assay qualify-device COMPANION --retarget runs it; assay attest BUNDLE EVIDENCE merges what it wrote"
+    ),
+    DEVICE: "assay qualify-device BUNDLE runs it where the GPU is; assay attest BUNDLE EVIDENCE merges what it wrote",
+}
+# A day: more is a slip, and what the system's own timers cannot count ends the worker pool.
+_LONGEST_TIME_LIMIT = 86_400
 
 
 @click.command("qualify")
-@click.option("--target", required=True, help="Target to build for, such as gfx1201.")
+@click.option("--target", required=True, multiple=True, callback=single, help="Target to build for, such as gfx1201.")
 @profile_option
 @click.option("--jobs", type=click.IntRange(1, 512), default=default_jobs, show_default="processors")
 @click.option(
     "--evidence",
-    type=click.Choice(EVIDENCE_LEVELS),
+    type=click.Choice(LEVELS),
     multiple=True,
     help="Evidence to ask for, once a level; default: the target's.",
 )
@@ -39,7 +49,7 @@ PRODUCED_HERE = ("static", "interpreted", "emulated")
 @click.option("--check", is_flag=True, help="Judge only; write no bundle, lock or report.")
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=1),
+    type=Finite(min=1, max=_LONGEST_TIME_LIMIT),
     default=DEFAULT_TIME_LIMIT,
     show_default=True,
     help="Seconds a kernel.",
@@ -68,10 +78,10 @@ def qualify_command(
     default_evidence = loaded.target(target).evidence  # an unknown target is bad input, whatever evidence is asked for
     levels = evidence or (default_evidence,)
     if elsewhere := [level for level in levels if level not in PRODUCED_HERE]:
-        asked, made = " and ".join(map(repr, elsewhere)), ", ".join(PRODUCED_HERE)
-        message = f"evidence {asked} cannot be produced here; this command produces {made}"
-        terminal.console(error=True).print(message, style="red")
-        return NO_EVIDENCE
+        made = ", ".join(PRODUCED_HERE)
+        raise EvidenceError(
+            [Fault(f"evidence {level!r}", "cannot be produced here", made, _MADE_BY[level]) for level in elsewhere]
+        )
     if check and update_lock:
         raise click.UsageError("--check writes nothing and --update-lock writes the lock: give one of them")
     options = RunOptions(
@@ -104,6 +114,8 @@ def _print_run(out: Any, target: Any, options: RunOptions, run: RunResult) -> No
         out.print(f"warning: {warning}", style="yellow", markup=False)
     for message in run.messages:
         out.print(message, style="bold red" if run.status else "", markup=False)
+    if run.lock_said:
+        out.print(run.lock_said, markup=False, soft_wrap=True)
     for path in run.written:
         out.print(f"wrote {path}", markup=False)
     out.print(_summary(options, run), style="bold green" if run.status == 0 else "bold red", markup=False)

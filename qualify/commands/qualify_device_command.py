@@ -18,13 +18,19 @@ from .options import json_option, only_option
 @click.option("--device", default="cuda:0", show_default=True, help="cuda:N or hip:N.")
 @only_option
 @click.option(
-    "--evidence", type=click.Path(path_type=Path), metavar="FILE", help="Default: BUNDLE's name with .device.json."
+    "--evidence",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Default: BUNDLE's name with .device.json or .retargeted.json.",
 )
+@click.option("--retarget", is_flag=True, help="BUNDLE is a companion that assay retarget made.")
 @json_option
 def qualify_device_command(
-    bundle: Path, device: str, only: dict[str, tuple[str, ...]], evidence: Path | None, as_json: bool
+    bundle: Path, device: str, only: dict[str, tuple[str, ...]], evidence: Path | None, retarget: bool, as_json: bool
 ) -> int:
     """Run every variant on a device, directly and replayed from a graph, and whole decode calls; write the evidence.
+
+    With --retarget the evidence is of level retargeted, and of the bundle that the companion is of.
 
     Where assay is not installed: python -m assay.qualify.device BUNDLE.
 
@@ -34,5 +40,5 @@ def qualify_device_command(
         raise NotAvailable(Fault("qualify-device", "numpy is not installed", "", "install numpy and torch"))
     from assay.qualify.device.command import Options, qualify_device
 
-    options = Options(bundle=bundle, device=device, only=only, evidence=evidence, as_json=as_json)
+    options = Options(bundle=bundle, device=device, only=only, evidence=evidence, as_json=as_json, retarget=retarget)
     return qualify_device(options)

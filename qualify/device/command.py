@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import logging
@@ -15,13 +16,15 @@ from typing import Any
 
 from assay.bundle import Bundle, BundleError, Fault
 from assay.bundle.atomic import replace_file
+from assay.bundle.companions import described
 from assay.runtime.drivers import DriverError
-from assay.runtime.switches import FORBID_SWITCH
+from assay.runtime.kernels import FORBID_SWITCH
 
 from . import printing, provenance
 from .checking import FAIL, NOT_RUN, PASS
 from .errors import BadRequest, NotAvailable
-from .evidence import LEVEL, SCHEMA, judged_documents
+from .evidence import SCHEMA, judged_documents
+from .levels import DEVICE, RETARGETED
 from .opening import Opened, first_line, open_bundle, open_device
 from .qualifying import Result, Subject, not_run, qualify, subjects_of
 from .rows import Wanted, built_rows, matching
@@ -35,27 +38,35 @@ Open = Callable[[Path, str], Opened]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What is asked for.  only: a part of the bundle.  evidence: the file to write; None: beside the bundle."""
+    """What is asked for.  only: a part of the bundle.  evidence: the file to write; None: beside the bundle.
+    retarget: whether the bundle is a companion."""
 
     bundle: Path
     device: str = "cuda:0"
     only: Wanted | None = None
     evidence: Path | None = None
     as_json: bool = False
+    retarget: bool = False
+
+    @property
+    def level(self) -> str:
+        """What the evidence will be."""
+        return RETARGETED if self.retarget else DEVICE
 
     @property
     def evidence_file(self) -> Path:
         """Where the evidence goes."""
-        return self.evidence or self.bundle.with_suffix(".device.json")
+        return self.evidence or self.bundle.with_suffix(f".{self.level}.json")
 
 
-def qualify_device(options: Options, open_: Open = open_device) -> int:
+def qualify_device(options: Options, open_: Open | None = None) -> int:
     """Run, print and write the evidence file; returns the exit status.
 
-    0 everything passed, 1 something failed, 2 bad input, 4 something was not run.  open_: what opens the device.
+    0 everything passed, 1 something failed, 2 bad input, 4 something was not run.
+    open_: what opens the device, in the place of `open_device`.
     """
     try:
-        return _qualify_device(options, open_)
+        return _qualify_device(options, open_ or functools.partial(open_device, companion=options.retarget))
     except (BadRequest, BundleError) as error:
         _warn(error)
         return BAD_INPUT
@@ -63,7 +74,8 @@ def qualify_device(options: Options, open_: Open = open_device) -> int:
 
 def _qualify_device(options: Options, open_: Open) -> int:
     _check(options)
-    with open_bundle(options.bundle) as bundle:
+    with open_bundle(options.bundle, companion=True) as bundle:
+        _check_kind(options, bundle)
         every = built_rows(bundle, (target.name for target in bundle.manifest.targets))
         selected = matching(every, options.only or {}, "--only")
         with contextlib.ExitStack() as stack:
@@ -90,6 +102,18 @@ def _check(options: Options) -> None:
         raise BadRequest(faults)
 
 
+def _check_kind(options: Options, bundle: Bundle) -> None:
+    """Raises BadRequest: a companion's verdicts must not be told as the bundle's own, nor the other way round."""
+    is_companion = bundle.manifest.companion is not None
+    if is_companion and not options.retarget:
+        given = f"is {described(bundle.manifest)}"
+        hint = "give --retarget: its evidence is of level retargeted"
+        raise BadRequest(Fault(str(options.bundle), given, "a bundle", hint))
+    if options.retarget and not is_companion:
+        hint = "assay retarget BUNDLE --for TARGET makes one; without --retarget a bundle runs on the device it is for"
+        raise BadRequest(Fault(f"--retarget: {options.bundle}", "is a bundle", "a companion of one", hint))
+
+
 def _described(opened: Opened) -> dict[str, Any]:
     """What evidence says of the device.  Raises NotAvailable where its driver does not tell."""
     driver = opened.kernels.driver
@@ -107,12 +131,12 @@ def _run(options: Options, bundle: Bundle, opened: Opened, device: dict[str, Any
     begun = provenance.now()
     with _forced_on_purpose():
         results = qualify(opened, subjects, printing.progress(len(subjects)))
-    judged = judged_documents(results)
+    judged = judged_documents(results, options.level, rewritten_variants(bundle))
     document = {
         "schema": SCHEMA,
-        "level": LEVEL,
+        "level": options.level,
         "verdict": judged["verdict"],
-        "bundle": _bundle_document(options.bundle, bundle),
+        **_file_documents(options.bundle, bundle),
         "targets": targets,
         "device": device,
         "software": provenance.software(),
@@ -141,9 +165,23 @@ def _forced_on_purpose() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _bundle_document(path: Path, bundle: Bundle) -> dict[str, str]:
+def _file_documents(path: Path, bundle: Bundle) -> dict[str, dict[str, str]]:
+    """What ran, and of which bundle it is evidence."""
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    return {"identity": bundle.identity, "sha256": sha256, "file": path.name}
+    ran = {"identity": bundle.identity, "sha256": sha256, "file": path.name}
+    companion = bundle.manifest.companion
+    if companion is None:
+        return {"bundle": ran}
+    assembled = {name: companion[name] for name in ("target", "arch")}
+    return {"bundle": {"identity": companion["of"]}, "companion": ran | assembled}
+
+
+def rewritten_variants(bundle: Bundle) -> dict[str, dict[str, Any]]:
+    """What evidence says of each variant of a companion besides: both code objects, what was rewritten."""
+    companion = bundle.manifest.companion or {"variants": {}}
+    return {
+        id: {**said, "companion_sha256": bundle.variant(id).code_sha256} for id, said in companion["variants"].items()
+    }
 
 
 def _print(options: Options, document: dict[str, Any], results: Sequence[Result]) -> None:
@@ -153,16 +191,18 @@ def _print(options: Options, document: dict[str, Any], results: Sequence[Result]
     printing.print_results(results)
     verdicts = [result.verdict for result in results if result.subject.id]
     passed = f"{verdicts.count(PASS)} of {len(verdicts)} variants passed on {document['device']['name']}"
-    print(f"{'/'.join(document['targets'])}: {document['verdict'].upper().replace('_', ' ')}: {passed}")
+    how = f", re-assembled for {document['companion']['arch']}" if options.retarget else ""
+    print(f"{'/'.join(document['targets'])}: {document['verdict'].upper().replace('_', ' ')}: {passed}{how}")
 
 
 def _none_ran(options: Options, bundle: Bundle, subjects: Sequence[Subject], error: NotAvailable) -> int:
     """Every check is told as not run; no evidence is written, because there is none."""
     reason = "; ".join(map(str, error.faults))
     if options.as_json:
-        judged = judged_documents(not_run(subject, reason) for subject in subjects)
-        where = {"bundle": _bundle_document(options.bundle, bundle), "device": None, "evidence": None}
-        print(json.dumps({"schema": DOCUMENT, "level": LEVEL, **where, "reason": reason, **judged}))
+        none = (not_run(subject, reason) for subject in subjects)
+        judged = judged_documents(none, options.level, rewritten_variants(bundle))
+        where = {**_file_documents(options.bundle, bundle), "device": None, "evidence": None}
+        print(json.dumps({"schema": DOCUMENT, "level": options.level, **where, "reason": reason, **judged}))
     else:
         printing.print_not_run(subjects)
         print(f"NOT RUN: {2 * len(subjects)} checks; no evidence was written")

@@ -43,24 +43,27 @@ class Opened:
         self.kernels.close()
 
 
-def open_bundle(path: Path) -> Bundle:
-    """The bundle at `path`.  Raises BadRequest."""
+def open_bundle(path: Path, *, companion: bool = False) -> Bundle:
+    """The bundle at `path`; companion: a companion will do too.  Raises BadRequest."""
     if not path.is_file():
         raise BadRequest(Fault(str(path), "no such file, or no regular one", "a bundle"))
     try:
-        return Bundle.open(path)
+        return Bundle.open(path, companion=companion)
     except BundleError as error:
         raise BadRequest(error.faults) from error
 
 
-def open_device(bundle: Path, device: str) -> Opened:
-    """Raises BadRequest (no such bundle, no such device name) or NotAvailable (with every reason)."""
+def open_device(bundle: Path, device: str, *, companion: bool = False) -> Opened:
+    """The bundle, or a companion where that will do, on the device.
+
+    Raises BadRequest (no such bundle, no such device name) or NotAvailable (with every reason).
+    """
     if not _DEVICE.fullmatch(device):
         raise BadRequest(Fault("--device", repr(device), DEVICES))
     on_emulator = device.startswith("emulator")
     faults = [] if on_emulator else _torch_faults(device)
     try:
-        kernels = runtime.load(bundle, device)
+        kernels = runtime.load(bundle, device, companion=companion)
     except (NoDriverError, DriverError, MismatchError, runtime.ArchitectureError) as error:
         raise NotAvailable([*faults, Fault(f"device {device}", first_line(error))]) from error
     except runtime.BundleLoadError as error:

@@ -48,10 +48,11 @@ def name_of(subject: Subject) -> str:
 
 
 def print_not_run(subjects: Sequence[Subject]) -> None:
-    """One line a check that would have been made."""
-    for subject in subjects:
-        for how in ("launched", "replayed from a graph"):
-            print(f"not run  {name_of(subject)}, {how}")
+    """A line a family: how much would have been launched, and replayed from a graph."""
+    kinds = Counter((subject.family, "variant" if subject.id else "whole call") for subject in subjects)
+    for (family, kind), count in kinds.items():
+        plural = "" if count == 1 else "s"
+        print(f"not run  {family}: {count} {kind}{plural}, neither launched nor replayed from a graph")
 
 
 def print_results(results: Sequence[Result]) -> None:

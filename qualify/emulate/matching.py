@@ -13,6 +13,9 @@ from .request import EmulateRequest
 _MOST_WAVES = 32
 # A workgroup's y and z stand in 16 bits each of ttmp7 (LLVM AMDGPUUsage, 'Initial Kernel Execution State').
 _MOST_WORKGROUPS = (2**31 - 1, 2**16 - 1, 2**16 - 1)
+# A dispatch counts the work-items of each axis in 32 bits (HSA runtime specification, 'AQL kernel dispatch packet').
+_MOST_WORK_ITEMS = 2**32 - 1
+_LANES = 32
 _LDS_LIMIT = 1 << 16
 
 
@@ -30,16 +33,28 @@ def optional_count(kernel: Kernel) -> int:
 
 def launch_faults(request: EmulateRequest, kernel: Kernel) -> list[Fault]:
     """What is wrong with grid, waves and LDS."""
-    return [*_grid_faults(request.grid), *_warps_faults(request.warps, kernel), *_lds_faults(request.lds_bytes, kernel)]
+    return [
+        *_grid_faults(request.grid, request.warps),
+        *_warps_faults(request.warps, kernel),
+        *_lds_faults(request.lds_bytes, kernel),
+    ]
 
 
-def _grid_faults(grid: tuple[int, ...] | None) -> list[Fault]:
+def _grid_faults(grid: tuple[int, ...] | None, warps: int | None) -> list[Fault]:
     limits = ", ".join(f"{axis} up to {most:,}" for axis, most in zip("xyz", _MOST_WORKGROUPS, strict=True))
     allowed = f"X[,Y[,Z]] workgroups: {limits}"
     if grid is None:
         return [Fault("--grid", "missing; no file tells how many workgroups are launched", allowed)]
     if any(size > most for size, most in zip(grid, _MOST_WORKGROUPS, strict=False)):
         return [Fault("--grid", ",".join(map(str, grid)), allowed)]
+    lanes = _LANES * max(warps or 1, 1)
+    if grid[0] * lanes > _MOST_WORK_ITEMS:
+        given = f"{grid[0]:,} workgroups of {lanes:,} work-items are {grid[0] * lanes:,} along x"
+        return [
+            Fault(
+                "--grid", given, f"{_MOST_WORK_ITEMS:,} work-items", f"that is {_MOST_WORK_ITEMS // lanes:,} workgroups"
+            )
+        ]
     return []
 
 

@@ -11,7 +11,7 @@ from assay import kernel_specs, objects
 from assay.bundle import Fault
 from assay.bundle.faults import did_you_mean
 from assay.codegen.specs import load_specs
-from assay.emulator import Checks, EmulationError, LaunchError, LaunchResult, Memory, Program
+from assay.emulator import ARCHITECTURES, Checks, EmulationError, LaunchError, LaunchResult, Memory, Program, Progress
 from assay.emulator.lines import SourceLines
 from assay.objects.errors import printable
 from assay.qualify.occupancy import Occupancy, occupancy_of
@@ -22,9 +22,6 @@ from .buffers import Buffer, BufferFault, Change, change_of, make_buffer, scalar
 from .expectations import Comparison, Expectation, compare, read_expectation
 from .matching import explicit_arguments, launch_faults, match_arguments, name_faults
 from .request import CHECKS, EmulateError, EmulateRequest
-
-# Processors whose instructions the emulator has; gfx1250 and its kin have others.
-_EXECUTED = ("gfx1200", "gfx1201", "gfx12-generic")
 
 
 @dataclass(frozen=True)
@@ -53,8 +50,8 @@ class Emulated:
         return "matched" if all(item.passed for item in self.comparisons) else "mismatch"
 
 
-def emulate_file(request: EmulateRequest) -> Emulated:
-    """Runs one kernel; a fault of the kernel is part of the result.
+def emulate_file(request: EmulateRequest, progress: Progress) -> Emulated:
+    """Runs one kernel; a fault of the kernel is part of the result.  progress: told how far the launch is.
 
     Raises EmulateError, with everything wrong at once, for a file that is no gfx12 HSACO or options that do not fit it.
     """
@@ -67,7 +64,7 @@ def emulate_file(request: EmulateRequest) -> Emulated:
     buffers = _make_buffers(given, request)
     expectations = _read_expectations(buffers, request)
     _make_folder(request.save)
-    result, fault = _launch(code, kernel, given, buffers, request)
+    result, fault = _launch(code, kernel, given, buffers, request, progress)
     _save(buffers, request.save)
     comparisons = [] if fault else _compare(buffers, expectations, request)
     resources = kernel.resources.with_launch(request.lds_bytes)
@@ -102,8 +99,8 @@ def _choose(code: bytes, request: EmulateRequest) -> objects.Kernel:
     except objects.ObjectError as error:
         raise EmulateError(Fault(error.where, error.given, error.allowed, error.hint)) from None
     first = next(iter(kernels.values()))
-    if first.backend != "hip" or first.arch not in _EXECUTED:
-        raise EmulateError(Fault(where, f"{first.arch} code", f"an HSACO for {', '.join(_EXECUTED)}"))
+    if first.backend != "hip" or first.arch not in ARCHITECTURES:
+        raise EmulateError(Fault(where, f"{first.arch} code", f"an HSACO for {', '.join(ARCHITECTURES)}"))
     names = ", ".join(printable(name, 80) for name in kernels)
     if request.kernel is None and len(kernels) > 1:
         raise EmulateError(Fault("--kernel", f"missing; {where} has {len(kernels)} kernels", names))
@@ -152,7 +149,12 @@ def _make_folder(folder: Path | None) -> None:
 
 
 def _launch(
-    code: bytes, kernel: objects.Kernel, given: list[GivenArgument], buffers: list[Buffer], request: EmulateRequest
+    code: bytes,
+    kernel: objects.Kernel,
+    given: list[GivenArgument],
+    buffers: list[Buffer],
+    request: EmulateRequest,
+    progress: Progress,
 ) -> tuple[LaunchResult | None, EmulationError | None]:
     memory = Memory()
     addresses = {item.name: memory.add(item.name, item.elements, writable=item.writable) for item in buffers}
@@ -165,6 +167,7 @@ def _launch(
             memory=memory,
             lds_bytes=request.lds_bytes,
             checks=_checks(request),
+            progress=progress,
         )
         return result, None
     except LaunchError as error:

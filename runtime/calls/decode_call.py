@@ -1,14 +1,20 @@
 """What a decode call is given: its tensors, in one order everywhere, and its options."""
 
-from typing import Any, NamedTuple
+from __future__ import annotations
+
+from typing import Any
+
+from assay.bundle.record import Record
 
 from ..executing import Steering
 
 STAGE_1, MERGE = "decode_attention", "merge_splits"
 
 
-class Inputs(NamedTuple):
+class Inputs(Record):
     """The tensors of a call; None: not given."""
+
+    __slots__ = ()
 
     q: Any
     k_cache: Any
@@ -38,9 +44,16 @@ INDICES, COUNTS, PARTIAL_OUT, PARTIAL_LSE, LSE, WORKSPACE = map(
     NAMES.index, ("indices", "num_kv_splits", "partial_out", "partial_lse", "lse", "workspace")
 )
 
+# What the kernels write, the partial results between them included.
+WRITTEN = ("partial_out", "partial_lse", "out", "lse", "workspace")
+WRITTEN_INDICES = frozenset(map(NAMES.index, WRITTEN))
+WRITTEN_BITS = sum(1 << index for index in WRITTEN_INDICES)
 
-class Options(NamedTuple):
+
+class Options(Record):
     """What steers a call apart from its tensors.  splits: of each request; None: chosen here, or told by a tensor."""
+
+    __slots__ = ()
 
     window: int | None
     splits: int | None

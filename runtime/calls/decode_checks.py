@@ -1,5 +1,7 @@
 """What a decode call must keep beyond its contract, and the facts that dispatch asks for."""
 
+from __future__ import annotations
+
 import itertools
 import struct
 from collections.abc import Mapping

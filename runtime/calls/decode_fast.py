@@ -1,5 +1,7 @@
 """A decode call through the launch path in C: both kernels' recipes, and what a call of a known shape still does."""
 
+from __future__ import annotations
+
 import struct
 
 from .. import fast
@@ -24,7 +26,7 @@ class FastPlan:
         self.plan = plan
 
     @classmethod
-    def of(cls, plan: Plan, driver: Driver) -> "FastPlan | None":
+    def of(cls, plan: Plan, driver: Driver) -> FastPlan | None:
         """The plan for the C path; None where the driver has none."""
         launches = []
         for prepared in (plan.stage_1, plan.merge):

@@ -1,5 +1,7 @@
 """From a decode call's tensors to both kernels, loaded and bound to their shapes."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
@@ -10,10 +12,12 @@ from ..errors import ArgumentError, UnknownRowError
 from ..executing import Executor, Steering
 from ..launching import Prepared
 from ..limits import MOST_SPLITS
-from ..tensors import TensorView, view
+from ..overlaps import overlap_faults
+from ..tensors import TENSORS, NotATensor, TensorView, view
 from . import decode_checks
 from .decode_call import (
     COUNTS,
+    INDICES,
     LSE,
     MERGE,
     MERGE_TENSORS,
@@ -24,25 +28,48 @@ from .decode_call import (
     STAGE_1,
     STAGE_1_TENSORS,
     WORKSPACE,
+    WRITTEN,
     Inputs,
     Options,
 )
-from .splits import default_splits
 from .workspace import ANY_ADDRESS, Parts
 
 
 class Plan:
-    """Both kernels for calls of one shape.  counts: address of the split counts where the caller gives none."""
+    """Both kernels for calls of one shape.
 
-    __slots__ = ("counts", "merge", "parts", "pick_merge", "pick_stage_1", "stage_1")
+    counts: address of the split counts where the caller gives none.  launched: whether a call has been through.
+    """
 
-    def __init__(self, stage_1: Prepared, merge: Prepared, parts: Parts, counts: int):
+    __slots__ = (
+        "_extents",
+        "_index_bytes",
+        "counts",
+        "launched",
+        "merge",
+        "parts",
+        "pick_merge",
+        "pick_stage_1",
+        "stage_1",
+    )
+
+    def __init__(self, stage_1: Prepared, merge: Prepared, parts: Parts, counts: int, given: Mapping[str, TensorView]):
+        """given: the call's own tensors."""
         self.stage_1 = stage_1
         self.merge = merge
         self.parts = parts
         self.counts = counts
+        self.launched = False
         self.pick_stage_1 = _picker(stage_1.pointer_names)
         self.pick_merge = _picker(merge.pointer_names)
+        self._extents = [given[name].extent_bytes if name in given else 0 for name in NAMES]
+        self._index_bytes = given["indices"].item_bytes
+
+    def extents(self, keys: int) -> list[int]:
+        """Bytes of each tensor given, in the order of NAMES; 0: none.  keys: length of `indices`, no part of a plan."""
+        extents = self._extents.copy()
+        extents[INDICES] = keys * self._index_bytes
+        return extents
 
     def complete(self, addresses: list[int]) -> None:
         """Fill in the addresses of what lies in the workspace, and of the split counts."""
@@ -70,6 +97,7 @@ class Planner:
             return None
         if options.splits is None and "num_kv_splits" in views:
             raise ArgumentError([Fault("max_kv_splits", "None", "the most that num_kv_splits holds")])
+        given = views if workspace is None else {**views, "workspace": workspace}
         views = _first_splits(views, options.splits)
         splits = self._splits(views, sizes, options, sm_scale)
         parts = Parts.of((sizes.batch, sizes.q_heads, splits, sizes.head_dim), views)
@@ -82,7 +110,7 @@ class Planner:
         views = self._with_parts(views, parts, base, sizes, counts)
         stage_1 = self._executor.prepare(*self._stage_1(views, options, sizes, sm_scale))
         merge = self._merge(views, options, sizes)
-        return Plan(stage_1, merge, parts, counts)
+        return Plan(stage_1, merge, parts, counts, given)
 
     def views(self, inputs: Inputs) -> tuple[dict[str, TensorView], TensorView | None]:
         """Every tensor given, as a view; the workspace apart.  Raises ArgumentError."""
@@ -97,11 +125,21 @@ class Planner:
                 faults += error.faults
         seen = None
         if workspace is not None:
-            seen = view(workspace)
-            faults += self._executor.place_faults("workspace", seen)
+            try:
+                seen = view(workspace)
+                faults += self._executor.place_faults("workspace", seen)
+            except NotATensor as error:
+                faults.append(Fault("workspace", str(error), TENSORS))
         if faults:
             raise ArgumentError(faults)
         return views, seen
+
+    def check_overlaps(self, inputs: Inputs) -> None:
+        """Raises ArgumentError where memory that the kernels write is another tensor's too."""
+        views, workspace = self.views(inputs)
+        given = views if workspace is None else {**views, "workspace": workspace}
+        if faults := overlap_faults(given, WRITTEN):
+            raise ArgumentError(faults)
 
     def _splits(
         self, views: Mapping[str, TensorView], sizes: decode_checks.Sizes, options: Options, sm_scale: float
@@ -109,6 +147,8 @@ class Planner:
         """As many as asked for, or as fill the device."""
         if options.splits is not None:
             return options.splits
+        from .splits import default_splits
+
         parts = Parts.of((sizes.batch, sizes.q_heads, 1, sizes.head_dim), views)
         probe = self._with_parts(views, parts, ANY_ADDRESS, sizes, ANY_ADDRESS)
         driver = self._executor.driver

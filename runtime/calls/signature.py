@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from ..contract import LARGEST_ALIGNMENT
-from ..tensors import is_torch, view
+from ..tensors import NotATensor, is_torch, view
 
 _ALIGNMENT_MASK = LARGEST_ALIGNMENT - 1
 
@@ -14,7 +14,12 @@ _ALIGNMENT_MASK = LARGEST_ALIGNMENT - 1
 def signature(tensor: Any) -> tuple[Hashable, int]:
     """(all that decides, address).  Raises NotATensor."""
     if is_torch(tensor):
-        address = tensor.data_ptr()
+        try:
+            address = tensor.data_ptr()
+        except RuntimeError:
+            # A tensor without memory of its own, such as a sparse one: `view` says what it is.
+            view(tensor)
+            raise NotATensor(f"a {type(tensor).__qualname__} without an address") from None
         placed = address & _ALIGNMENT_MASK if address else None
         seen = (tensor.dtype, tensor.shape, tensor.stride(), tensor.device, tensor.layout, tensor.is_neg(), placed)
         return seen, address

@@ -4,10 +4,13 @@ One after the other: partial outputs [batch, q_heads, splits, head_dim] FP32, th
 the merged LSE [batch, q_heads] FP32; what the caller gives buffers for takes no room.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import NamedTuple, Self
+from typing import Self
 
 from assay.bundle.faults import Fault
+from assay.bundle.record import Record
 
 from ..errors import ArgumentError
 from ..tensors import TensorView, contiguous_strides
@@ -23,8 +26,10 @@ def workspace_bytes(*, batch: int, q_heads: int, head_dim: int, splits: int) -> 
     return _F32 * batch * q_heads * (splits * (head_dim + 1) + 1)
 
 
-class Parts(NamedTuple):
+class Parts(Record):
     """Offsets into the workspace in bytes; -1 where the caller gave a buffer.  size: bytes needed."""
+
+    __slots__ = ()
 
     shape: tuple[int, int, int, int]
     partial_out: int

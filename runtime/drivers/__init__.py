@@ -12,10 +12,10 @@ __all__ = ["ClosedError", "Driver", "DriverError", "ForkedError", "MismatchError
 _SPELLED = "'cuda:0', 'hip:0', 'emulator', 'emulator:gfx1201' or a torch.device"
 
 
-def open_driver(device: Any, emulated_archs: tuple[str, ...]) -> Driver:
+def open_driver(device: Any, hip_archs: tuple[str, ...]) -> Driver:
     """The driver of a device, given as text or as a torch.device.  Raises NoDriverError.
 
-    emulated_archs: what the bundle has that 'emulator' could stand for.
+    hip_archs: what the bundle has that 'emulator' could stand for.
     """
     kind, _, number = str(device).partition(":")
     torch = torch_module()
@@ -23,7 +23,7 @@ def open_driver(device: Any, emulated_archs: tuple[str, ...]) -> Driver:
         # What a ROCm build of torch calls cuda is HIP.
         kind = "hip"
     if kind == "emulator":
-        return _emulator(number, emulated_archs)
+        return _emulator(number, hip_archs)
     if kind not in ("cuda", "hip") or (number and not number.isdecimal()):
         raise NoDriverError(f"device {device!r}: allowed: {_SPELLED}")
     ordinal = int(number or 0)
@@ -36,16 +36,16 @@ def open_driver(device: Any, emulated_archs: tuple[str, ...]) -> Driver:
     return HipDriver(ordinal)
 
 
-def _emulator(arch: str, emulated_archs: tuple[str, ...]) -> Driver:
-    from .emulator import EmulatorDriver
+def _emulator(arch: str, hip_archs: tuple[str, ...]) -> Driver:
+    from .emulator import EmulatorDriver, executed_architectures
 
     if arch:
         return EmulatorDriver(arch)
-    if len(emulated_archs) != 1:
-        if not emulated_archs:
-            raise NoDriverError("device 'emulator': the bundle has no code for gfx1200 or gfx1201, which it executes")
-        held = ", ".join(emulated_archs)
-        raise NoDriverError(
-            f"device 'emulator': the bundle's architectures of gfx12 are {held}; name one: emulator:ARCH"
-        )
-    return EmulatorDriver(emulated_archs[0])
+    executed = executed_architectures()
+    held = [arch for arch in hip_archs if arch in executed]
+    if not held:
+        raise NoDriverError(f"device 'emulator': the bundle has no code for {', '.join(executed)}, which it executes")
+    if len(held) != 1:
+        said = f"the bundle's architectures that it executes are {', '.join(held)}"
+        raise NoDriverError(f"device 'emulator': {said}; name one: emulator:ARCH")
+    return EmulatorDriver(held[0])

@@ -47,6 +47,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuMemFree_v2": (_void,),
     "cuMemsetD32_v2": (_void, _uint, _size),
     "cuMemcpyDtoH_v2": (_void, _void, _size),
+    "cuPointerGetAttribute": (_void, _int, _void),
 }
 # From CUDA 12.4 and 11.8 on.  Without the second a dependent kernel starts behind the one before it, as others do.
 _OPTIONAL = ("cuFuncGetParamInfo", "cuLaunchKernelEx")
@@ -56,8 +57,13 @@ FUNCTION_MAX_DYNAMIC = 8
 ERROR_LOG, ERROR_LOG_BYTES = 5, 6
 # NativeLaunch.kind of a dependent launch.
 _DEPENDENT_KIND = 3
+# CUpointer_attribute and CUmemorytype.
+POINTER_MEMORY_TYPE, POINTER_IS_MANAGED, POINTER_DEVICE = 2, 8, 9
+_DEVICE_MEMORY, _INVALID_VALUE = 2, 1
 # Above this a kernel must be allowed its shared memory, static and dynamic together.
 _DEFAULT_SHARED = 48 * 1024
+# Types of arrays are made once: making one costs more than filling it.
+_Log, _Options, _Values = ctypes.c_char * 8192, _int * 2, _void * 2
 
 
 class _Names(Names):
@@ -112,11 +118,9 @@ class CudaDriver(NativeDriver):
         self._call("cuCtxPopCurrent_v2", ctypes.byref(_void()), doing=doing)
 
     def _load_module(self, code: bytes, doing: str) -> Module:
-        log = ctypes.create_string_buffer(8192)
-        options = (_int * 2)(ERROR_LOG, ERROR_LOG_BYTES)
-        values = (_void * 2)(ctypes.addressof(log), len(log))
-        module, image = _void(), ctypes.create_string_buffer(code, len(code))
-        status = self._library.function("cuModuleLoadDataEx")(ctypes.byref(module), image, 2, options, values)
+        log, module = _Log(), _void()
+        options, values = _Options(ERROR_LOG, ERROR_LOG_BYTES), _Values(ctypes.addressof(log), len(log))
+        status = self._library.function("cuModuleLoadDataEx")(ctypes.byref(module), code, 2, options, values)
         if status:
             raise self._error("cuModuleLoadDataEx", status, doing, log.value.decode(errors="replace").strip())
         return Module(module.value or 0)
@@ -154,6 +158,24 @@ class CudaDriver(NativeDriver):
 
     def _starts_early(self, function: Function) -> bool:
         return function.dependent and self._library.has("cuLaunchKernelEx")
+
+    def _ordinal_of(self, address: int) -> int | None:
+        if self._pointer(POINTER_IS_MANAGED, address):
+            return self.tensor_device[1]
+        if self._pointer(POINTER_MEMORY_TYPE, address) != _DEVICE_MEMORY:
+            return None
+        return self._pointer(POINTER_DEVICE, address)
+
+    def _pointer(self, attribute: int, address: int) -> int | None:
+        """What the driver says of an address; None where it is none that it knows."""
+        # Some attributes are a byte wide, the others four.
+        value = _int(0)
+        status = self._library.function("cuPointerGetAttribute")(ctypes.byref(value), attribute, address)
+        if status == _INVALID_VALUE:
+            return None
+        if status:
+            raise self._error("cuPointerGetAttribute", status, f"asking {self.name} where {address:#x} is")
+        return value.value
 
     def _error_text(self, status: int) -> tuple[str, str]:
         name, said = ctypes.c_char_p(), ctypes.c_char_p()

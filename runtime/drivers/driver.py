@@ -1,7 +1,11 @@
 """What a driver does for the runtime: load code, launch it, and a little memory of the runtime's own."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any
+
+from assay.bundle.record import Record
 
 from ..errors import AssayRuntimeError
 
@@ -75,8 +79,10 @@ class MismatchError(AssayRuntimeError):
     """The loaded kernel is not what its row says: other arguments, fewer threads, more shared memory."""
 
 
-class Pointer(NamedTuple):
+class Pointer(Record):
     """Where a pointer lies in the argument block, and what it may reach; for drivers that keep watch."""
+
+    __slots__ = ()
 
     name: str
     offset: int
@@ -84,11 +90,13 @@ class Pointer(NamedTuple):
     writable: bool
 
 
-class NativeLaunch(NamedTuple):
+class NativeLaunch(Record):
     """Addresses of C functions, and what must be current for them.  kind: as _fast.c has it.
 
     current: the context that `get_current` must give (CUDA), or the device's ordinal (HIP).
     """
+
+    __slots__ = ()
 
     kind: int
     launch: int
@@ -157,6 +165,10 @@ class Driver(ABC):
     @abstractmethod
     def read(self, address: int, size: int) -> bytes:
         """Device memory as it is once all work queued so far is done."""
+
+    def device_of(self, address: int) -> tuple[str, int] | None:
+        """The device whose memory that is, as `TensorView.device` says it; None where the driver cannot tell."""
+        return None
 
     @abstractmethod
     def synchronize(self) -> None:

@@ -52,15 +52,10 @@ class EmulatorDriver(Driver):
     watches_memory = True
 
     def __init__(self, arch: str):
-        if not arch.startswith("gfx120"):
-            raise NoDriverError(f"emulator: {arch} code cannot be emulated; the emulator executes gfx1200 and gfx1201")
-        try:
-            from assay import emulator
-        except ImportError as error:
-            raise NoDriverError(
-                f"emulator: {error.name} is not installed; pip install 'assay[emulate]' installs what it needs"
-            ) from None
-        self._emulator = emulator
+        self._emulator = _imported()
+        if arch not in self._emulator.ARCHITECTURES:
+            executed = ", ".join(self._emulator.ARCHITECTURES)
+            raise NoDriverError(f"emulator: {arch} code cannot be emulated; the emulator executes {executed}")
         self.name = f"emulator:{arch}"
         self.device = ("hip", arch)
         self._memory: list[Any] = []
@@ -158,6 +153,21 @@ class EmulatorDriver(Driver):
     def close(self) -> None:
         self._closed = True
         self._memory.clear()
+
+
+def executed_architectures() -> tuple[str, ...]:
+    """Whose code the emulator executes.  Raises NoDriverError where it is not installed."""
+    return _imported().ARCHITECTURES
+
+
+def _imported() -> Any:
+    try:
+        from assay import emulator
+    except ImportError as error:
+        raise NoDriverError(
+            f"emulator: {error.name} is not installed; pip install 'assay[emulate]' installs what it needs"
+        ) from None
+    return emulator
 
 
 _NOTHING = (ctypes.c_uint8 * 1)()

@@ -15,6 +15,7 @@ What differs from CUDA, by that source:
 from __future__ import annotations
 
 import ctypes
+import struct
 from typing import Any
 
 from ..tensors import torch_module
@@ -51,6 +52,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     # Its value is a signed int, which takes the same bits.
     "hipMemsetD32": (_void, _uint, _size),
     "hipMemcpyDtoH": (_void, _void, _size),
+    "hipPointerGetAttributes": (_void, _void),
 }
 _OPTIONAL = ("hipGetDevicePropertiesR0600",)
 _TEXTS = ("hipGetErrorName", "hipGetErrorString")
@@ -58,6 +60,11 @@ _TEXTS = ("hipGetErrorName", "hipGetErrorString")
 MULTIPROCESSORS, SHARED_PER_BLOCK = 63, 74
 # hipDeviceProp_tR0600: bytes in all, offset and length of gcnArchName.
 PROPERTIES_BYTES, ARCH_OFFSET, ARCH_BYTES = 1472, 1160, 256
+# hipPointerAttribute_t: the kind of memory and the device, two integers; two pointers; whether it is managed.
+_POINTER_BYTES, _MANAGED_OFFSET = 32, 24
+# hipMemoryType, as ROCm 6 and later number it.
+_DEVICE_MEMORY, _MANAGED_MEMORY = 2, 3
+_INVALID_VALUE = 1
 # What a workgroup of gfx12 can have, whatever a driver says.  RDNA4 ISA document, on LDS allocation.
 _LARGEST_LDS = 64 * 1024
 
@@ -142,6 +149,21 @@ class HipDriver(NativeDriver):
 
     def _make_ready(self, function: Any, wanted: Wanted, static: int, doing: str) -> None:
         """Nothing has to be asked for: every kernel may have all of its workgroup's LDS."""
+
+    def _ordinal_of(self, address: int) -> int | None:
+        # Later versions may append to it.
+        told = ctypes.create_string_buffer(4 * _POINTER_BYTES)
+        status = self._library.function("hipPointerGetAttributes")(told, address)
+        if status:
+            error = self._error("hipPointerGetAttributes", status, f"asking {self.name} where {address:#x} is")
+            if status == _INVALID_VALUE:
+                return None
+            raise error
+        kind, device = struct.unpack_from("<ii", told)
+        (managed,) = struct.unpack_from("<i", told, _MANAGED_OFFSET)
+        if managed or kind == _MANAGED_MEMORY:
+            return self._own
+        return device if kind == _DEVICE_MEMORY else None
 
     def _error(self, call: str, status: int, doing: str, log: str = "") -> DriverError:
         self._library.function("hipGetLastError")()

@@ -4,6 +4,8 @@ They differ in the names of their functions, in how a device becomes the current
 Both APIs take the same arguments in the same order wherever `Names` has a field.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import struct
@@ -249,6 +251,15 @@ class NativeDriver(Driver):
             self._call(self._names.wait, doing=doing)
             self._call(self._names.copy_to_host, data, address, size, doing=doing)
         return data.raw[:size]
+
+    def device_of(self, address: int) -> tuple[str, int]:
+        with Current(self, f"asking {self.name} where {address:#x} is"):
+            ordinal = self._ordinal_of(address)
+        return ("cpu", 0) if ordinal is None else (self.tensor_device[0], ordinal)
+
+    @abstractmethod
+    def _ordinal_of(self, address: int) -> int | None:
+        """The device that the memory is on, this one for managed memory; None for the host's, registered or not."""
 
     def synchronize(self) -> None:
         doing = f"waiting for {self.name}"

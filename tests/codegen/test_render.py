@@ -62,3 +62,32 @@ def test_a_missing_include_names_the_templates_there_are(render):
 )
 def test_an_expression_that_fails_names_its_line(render, expression):
     assert fault_of(render, "\n\n{{ " + expression + " }}", {}).startswith("templates/main.j2:3: ")
+
+
+BY_CHANCE = {
+    "a choice by chance": ("{{ [1, 2, 3] | random }}", "No filter named 'random'"),
+    "text by chance": ("{{ lipsum() }}", "'lipsum' is undefined"),
+    "a method without its brackets": ("{{ name.upper }}", "a builtin_function_or_method has no text"),
+    "a macro without its brackets": ("{% macro m() %}{% endmacro %}{{ m }}", "a Macro has no text"),
+    "an object's address": ("{{ joiner() }}", "has no text"),
+    "another object's address": ("{{ cycler(1, 2) }}", "has no text"),
+    "a hash that differs by process": ("{{ name.__hash__() }}", "unsafe"),
+    "whatever Python has": ("{{ name.__class__.__mro__ }}", "unsafe"),
+}
+
+
+@pytest.mark.parametrize("name", BY_CHANCE)
+def test_what_gives_another_text_each_time_is_an_error_with_its_line(render, name):
+    text, said = BY_CHANCE[name]
+    fault = fault_of(render, f"one\n{text}\n", {"name": "x"})
+    assert fault.startswith("templates/main.j2:2: ")
+    assert said in fault
+
+
+def test_what_is_the_same_each_time_is_printed(render):
+    text = (
+        "{% macro twice(x) %}{{ x }}{{ x }}{% endmacro %}{{ twice(1) }} {{ name.upper() }} {{ [1, 'a'] }} {{ none }} "
+    )
+    assert render(text + "{{ range(3) | list }} {{ 1.5 }} {{ true }}", {"name": "x"}) == (
+        "11 X [1, 'a'] None [0, 1, 2] 1.5 True"
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -54,6 +56,39 @@ def test_two_waves_storing_different_values_at_one_lds_place_race():
 def test_waves_may_store_equal_values_at_one_place():
     same_place = encode("VOP2", "v_and_b32", vdst=1, src0=i(60), vsrc1=1)
     launch_planted(lane_offset(), same_place, move(3, i(7)), ds_store(1, 3), num_warps=2, lds_bytes=256)
+
+
+NANS = (0x7FC00000, 0x7F800001, 0xFFC00001, 0x7FF00001, 0xFFF80000, 0xFFFFFFFF, 0x80000000)
+WIDTHS = {"b16": 1, "b32": 1, "b64": 2, "b96": 3, "b128": 4}
+
+
+def filled(*values: int) -> bytes:
+    """v4 and what follows hold these bits."""
+    return b"".join(encode("VOP1", "v_mov_b32", vdst=4 + n, src0=255, literal=bits) for n, bits in enumerate(values))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("bits", NANS, ids=hex)
+def test_equal_nans_at_one_place_are_equal_values_whatever_their_bits(bits, width):
+    """As numbers no NaN equals another, nor itself."""
+    everyone = (encode("VOP2", "v_and_b32", vdst=1, src0=i(0), vsrc1=1), filled(*(bits,) * WIDTHS[width]))
+    stored = ds_store(1, 4, f"ds_store_{width}")
+    for again in ((), (wait("s_wait_dscnt"), stored)):
+        launch_planted(lane_offset(), *everyone, stored, *again, num_warps=4, lds_bytes=256, grid=(3,))
+    out = launch_planted(
+        load_pointer(), lane_offset(), *everyone, store(4, opcode=f"global_store_{width}"), num_warps=4, grid=(3,)
+    )
+    assert out[: WIDTHS[width]].tolist() == [bits & 0xFFFF if width == "b16" else bits] * WIDTHS[width]
+
+
+@pytest.mark.parametrize(("bits", "races"), [(0x7FC00000, False), (0x3F800000, True)], ids=["NaN", "one"])
+@pytest.mark.parametrize("width", ["b32", "b64", "b128"])
+def test_nans_of_different_bits_at_one_place_are_one_value_and_other_numbers_race(width, bits, races):
+    own = encode("VOP2", "v_or_b32", vdst=4, src0=8, vsrc1=4)
+    same_place = encode("VOP2", "v_and_b32", vdst=1, src0=i(0), vsrc1=1)
+    code = (lane_offset(), WAVE_ID, same_place, filled(*(bits,) * WIDTHS[width]), own)
+    with pytest.raises(RaceError, match="of LDS, which wave") if races else contextlib.nullcontext():
+        launch_planted(*code, ds_store(1, 4, f"ds_store_{width}"), num_warps=2, lds_bytes=256)
 
 
 def exchange(between: bytes) -> tuple[bytes, ...]:

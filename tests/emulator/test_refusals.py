@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,9 +15,14 @@ from assay.emulator import (
     Memory,
     MisalignedError,
     OutOfBoundsError,
+    Program,
     StepBudgetError,
     UnsupportedInstructions,
 )
+from assay.objects.amd_chips import MACH_NAMES
+from assay.qualify.emulating import require_emulation
+from assay.qualify.executing import EvidenceError
+from assay.runtime.drivers import NoDriverError, open_driver
 
 from .planting import VCC, ds_store, encode, end, i, lane_offset, launch_planted, load_pointer, move, program, store
 
@@ -27,6 +33,28 @@ def test_a_misaligned_wide_lds_access_is_refused(opcode, shift):
     with pytest.raises(MisalignedError, match="no multiple of"):
         launch_planted(*code, lds_bytes=1024)
     launch_planted(*code, lds_bytes=1024, checks=Checks(alignment=False))
+
+
+@pytest.mark.parametrize("arch", [*MACH_NAMES.values(), "sm_120a"])
+def test_whose_code_is_executed_is_one_list_for_all_that_ask(monkeypatch, arch):
+    """gfx1250 and its kin have names that begin alike, and other instructions."""
+    executed = arch in ("gfx1200", "gfx1201", "gfx12-generic")
+    backend = "cuda" if arch.startswith("sm_") else "hip"
+    kernel = replace(program(end()).kernel, arch=arch, backend=backend)
+    monkeypatch.setattr("assay.emulator.program.read_object", lambda *_, **__: SimpleNamespace(kernels=(kernel,)))
+    target = SimpleNamespace(target=arch, arch=arch, backend=backend)
+    asked = (
+        (EmulationError, lambda: Program.load(b"", where="planted")),
+        (NoDriverError, lambda: open_driver(f"emulator:{arch}", ())),
+        (NoDriverError, lambda: open_driver("emulator", (arch, "gfx1100"))),
+        (EvidenceError, lambda: require_emulation(target, [])),
+    )
+    for error, ask in asked:
+        if executed:
+            ask()
+            continue
+        with pytest.raises(error, match="gfx1200, gfx1201, gfx12-generic"):
+            ask()
 
 
 def test_an_endless_loop_ends_at_the_step_budget():

@@ -54,6 +54,18 @@ UNDEFINED = {
         wait("s_wait_dscnt"),
         store(3),
     ),
+    "the sign bits alone of a wide lds load": (
+        load_pointer(),
+        move(1, i(0)),
+        move(21, i(0)),
+        encode("VOP2", "v_lshlrev_b32", vdst=20, src0=i(31), vsrc1=30),
+        *(ds_store(1, register, offset=4 * word) for word, register in enumerate((21, 20, 21, 20))),
+        wait("s_wait_dscnt"),
+        ds_load(8, 1, "ds_load_b128"),
+        wait("s_wait_dscnt"),
+        lane_offset(),
+        store(9),
+    ),
     "a matrix product": (
         load_pointer(),
         lane_offset(),

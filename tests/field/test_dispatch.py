@@ -4,7 +4,8 @@ import functools
 
 import pytest
 
-from assay.bundle.table import NoMatch, OrderedRows, select
+from assay.bundle.table import OrderedRows, select
+from assay.bundle.verdicts import NoMatch
 from assay.codegen.predicates import holds
 from assay.codegen.spec_checks import target_facts
 from assay.qualify.bundle_contents import conditions

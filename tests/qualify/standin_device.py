@@ -32,7 +32,7 @@ def opener(memory: type[Recorded] = Recorded) -> Callable[[Path, str], Opened]:
     """What opens a bundle on the stand-in."""
 
     def open_standin(path: Path, _: str) -> Opened:
-        kernels = runtime.load(path, "emulator")
+        kernels = runtime.load(path, "emulator", companion=True)
         told = {"name": "a stand-in", "pci_address": "0000:01:00.0", "driver_version": "7.0"}
         kernels.driver.describe = lambda: told
         return Opened(kernels, memory())

@@ -5,12 +5,13 @@ import os
 import subprocess
 import sys
 
+import click
 import pytest
 
 from assay.bundle import atomic
 from assay.codegen import store
 from assay.codegen.toolchain import ToolchainError
-from assay.qualify import run
+from assay.qualify import cli, run
 from tests.specs import FAMILY, TEMPLATE, TOY, copy_toy, edit
 
 COMMAND = [sys.executable, "-c", "from assay.qualify.entry import main; main()"]
@@ -51,6 +52,9 @@ BAD_USAGE = [
     ["--jobs", "0"],
     ["--jobs", "many"],
     ["--time-limit", "0"],
+    ["--time-limit", "nan"],
+    ["--time-limit", "inf"],
+    ["--time-limit", "1e9"],
     ["--evidence", "believed"],
     ["--check", "--update-lock"],
     ["--specs", "/nowhere"],
@@ -69,11 +73,53 @@ def test_bad_usage_is_2_with_a_message_and_nothing_written(assay, tmp_path, opti
     assert not (tmp_path / "out").exists()
 
 
+def test_several_only_are_taken_together(assay, tmp_path):
+    def keys(*options):
+        ran = assay("plan", "--target", "gfx1201", "--specs", TOY, "--json", *options)
+        assert ran.status == 0, ran.err
+        return [problem["problem"] for problem in ran.document["targets"]["gfx1201"]["problems"]]
+
+    both = keys("--only", "width=64", "--only", "alignment=16")
+    assert both == keys("--only", "width=64,alignment=16")
+    assert {(problem["width"], problem["alignment"]) for problem in both} == {(64, 16)}
+    either = keys("--only", "width=64", "--only", "width=96")
+    assert either == keys("--only", "width=64,width=96")
+    assert {problem["width"] for problem in either} == {64, 96}
+    ran = qualify(assay, tmp_path, "--update-lock", "--report", "json", "--report", "md,json")
+    assert ran.status == 0
+    assert {path.name for path in (tmp_path / "gfx1201").iterdir()} == {
+        "gfx1201.assay", "qualified.core.lock", "report.json", "report.md",
+    }  # fmt: skip
+
+
+def test_a_second_target_is_refused_and_not_taken_in_place_of_the_first(assay, tmp_path):
+    ran = qualify(assay, tmp_path, "--target", "sm90")
+    assert ran.status == 2
+    assert "'--target': given 2 times; allowed: once" in ran.said
+    assert "Missing option '--target'" in assay("qualify", "--specs", TOY).said
+
+
+def test_no_number_option_of_any_command_takes_what_is_no_finite_number():
+    numbers = [
+        (f"{name} {option.opts[0]}", option.type)
+        for name, command in cli.assay.commands.items()
+        for option in command.params
+        if isinstance(option.type, click.types.FloatParamType | click.types.IntParamType)
+    ]
+    assert {"qualify --time-limit", "emulate --atol", "emulate --rtol", "emulate --lds"} <= {
+        name for name, _ in numbers
+    }
+    for name, kind in numbers:
+        for value in ("nan", "inf", "-inf", "1e999", "-1e999"):
+            with pytest.raises(click.BadParameter):
+                pytest.fail(f"{name} takes {value} as {kind.convert(value, None, None)}")
+
+
 @pytest.mark.parametrize("level", ["device", "retargeted"])
 def test_evidence_that_cannot_be_produced_here_is_4_and_never_less(assay, tmp_path, level):
     ran = qualify(assay, tmp_path / "out", "--evidence", level)
     assert ran.status == 4
-    assert f"evidence {level!r} cannot be produced here" in ran.said
+    assert f"evidence {level!r}: cannot be produced here" in ran.said
     assert not (tmp_path / "out").exists()
 
 
@@ -173,12 +219,12 @@ def test_a_damaged_cache_entry_is_compiled_anew_with_a_warning(assay, built, com
         path.write_bytes([data[:-7], bytes(len(data)), b"", data[:90] + bytes([data[90] ^ 4]) + data[91:]][number % 4])
     ran = qualify(assay, tmp_path / "second", "--update-lock")
     assert ran.status == 0
-    assert ran.text.count("warning: damaged cache entry ") == 6
-    assert ".outcome was compiled anew" in ran.text
+    assert ran.text.count("warning: 6 damaged cache entries were compiled anew: ") == 1
+    assert ".outcome and 3 more" in ran.text
     bundle = (tmp_path / "second/gfx1201/gfx1201.assay").read_bytes()
     assert bundle == built("gfx1201").bundle.read_bytes()
     again = qualify(assay, tmp_path / "second")
-    assert (again.status, "damaged cache entry" in again.text) == (0, False)
+    assert (again.status, "damaged cache" in again.text) == (0, False)
     for path, data in originals.items():
         path.write_bytes(data)
 

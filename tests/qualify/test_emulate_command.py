@@ -16,6 +16,7 @@ import pytest
 from assay.emulator.decode import decode
 from assay.objects import read_object
 from assay.qualify import executing
+from assay.qualify.emulate import watching
 from assay.qualify.emulate.arguments import DTYPES, ArgumentError, parse_argument
 from assay.qualify.emulate.buffers import make_buffer, scalar_bits
 from assay.qualify.emulate.formats import decode as decode_elements
@@ -32,6 +33,7 @@ ADD = {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32"}
 ADD_ARGUMENTS = ("--arg", "x=f32[1000]:normal", "--arg", "y=f32[1000]:normal", "--arg", "out=f32[1000]:nan")
 LAUNCH = ("--grid", "4", "--warps", "4")
 FULL = (*LAUNCH, *ADD_ARGUMENTS, "--arg", "n=i32:1000")
+LONG = ("--grid", "60000", "--warps", "4", *ADD_ARGUMENTS, "--arg", "n=i32:1000")
 NOP = encode_instruction("SOPP", "s_nop")
 
 
@@ -271,6 +273,22 @@ def test_a_read_only_buffer_is_not_to_be_written(assay, hsaco):
     assert "buffer 'out', which is read-only" in fault["detail"]
 
 
+def test_a_long_launch_says_how_far_it_is_on_standard_error(assay, hsaco, monkeypatch):
+    monkeypatch.setattr(watching, "LOG_SECONDS", 0.02)
+    ran = assay("emulate", hsaco("vector_add"), *LONG)
+    assert ran.status == 0, ran.text
+    seen = [
+        tuple(int(number.replace(",", "")) for number in match)
+        for match in re.findall(r"([\d,]+) of ([\d,]+) workgroups ended, ([\d,]+) steps, \d+ s", ran.err)
+    ]
+    assert len(seen) > 2, ran.err
+    assert seen == sorted(seen)
+    assert {total for _, total, _ in seen} <= {0, 60_000}
+    assert 0 < seen[-1][0] < 60_000
+    assert seen[-1][2] > 0
+    assert "workgroups ended" not in ran.out
+
+
 def test_programs_that_store_different_values_at_one_place_race(assay, hsaco):
     launch = ("--grid", "3", "--warps", "1", "--arg", "out=i32[1]:zeros")
     fault, _ = faulted(assay, hsaco("all_at_one_place"), *launch)
@@ -388,6 +406,10 @@ def test_a_header_that_numpy_trips_over_is_bad_input(assay, hsaco, tmp_path):
         (("--grid", "0"), "is not X[,Y[,Z]]"),
         (("--grid", "1,2,3,4"), "is not X[,Y[,Z]]"),
         (("--grid", "1,70000"), "y up to 65,535"),
+        (
+            ("--grid", "33554432"),
+            "--grid: 33,554,432 workgroups of 128 work-items are 4,294,967,296 along x; allowed: 4,294,967,295",
+        ),
         (("--warps", "5"), "allowed: 1 to 4 waves"),
         (("--lds", "65537"), "--lds: 65,537 bytes"),
         (("--kernel", "vector_ad"), "did you mean vector_add?"),

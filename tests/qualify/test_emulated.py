@@ -48,6 +48,23 @@ def test_a_kept_verdict_is_not_made_again(qualify, monkeypatch):
     assert qualify(*MERGE).status == 0
 
 
+def test_a_damaged_verdict_is_judged_anew_with_one_warning(qualify, compile_cache):
+    assert qualify(*MERGE, "--update-lock").status == 0
+    entries = sorted((compile_cache / "verdicts").rglob("*.verdict"))
+    originals = {path: path.read_bytes() for path in entries}
+    for path, data in originals.items():
+        path.write_bytes(data[:-7])
+    ran = qualify(*MERGE)
+    assert ran.status == 0, ran.err
+    judged = len(ran.document["problems"])
+    assert judged > 1
+    assert ran.err.count(f"warning: {judged} damaged cache entries were judged anew: ") == 1
+    assert ran.document["warnings"] == [line[9:] for line in ran.err.splitlines() if line.startswith("warning: ")]
+    assert not qualify(*MERGE).document["warnings"]
+    for path, data in originals.items():
+        path.write_bytes(data)
+
+
 def test_a_kernel_that_computes_wrong_does_not_qualify_although_its_binary_is_clean(qualify, specs):
     # tests/negative_controls has many more.
     edit(specs, TEMPLATE, "top + tl.log(tl.where", "top - tl.log(tl.where")

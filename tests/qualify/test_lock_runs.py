@@ -147,6 +147,19 @@ def test_check_makes_no_folder(assay, tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+def test_a_lock_that_was_compared_and_matches_is_named(qualify, out):
+    """Without the line a run that compared nothing looks like one that compared everything."""
+    said = f"lock: compared with {out.lock}: "
+    assert f"{said}6 rows, no difference" in qualify().text
+    assert f"{said}6 rows, no difference" in qualify("--check").text
+    assert f"{said}4 of its 6 rows, no difference" in qualify("--only", "width=64").text
+    assert said not in qualify("--update-lock").text
+    change_lock(out, figure("vgpr_count", -1))
+    assert said not in qualify().text
+    out.lock.unlink()
+    assert said not in qualify().text
+
+
 def test_only_compares_its_part_and_leaves_the_full_bundle(qualify, out, snapshot):
     change_lock(out, DIFFERENCES["new"][0])
     before = snapshot(out.out)

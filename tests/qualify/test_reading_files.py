@@ -223,7 +223,9 @@ def test_explain_prints_the_answer_first_then_why_others_come_after_it_then_the_
     ran = assay("explain", bundle, "scale", "x_dtype=f16", "width=96", "alignment=32")
     lines = ran.out.splitlines()
     launch = " ".join(f"{name}={value}" for name, value in first.launch.items())
-    assert lines[0] == f"chosen    {first.id} (gfx1201) alignment=16 width=96 x_dtype=f16 | {launch}"
+    assert (
+        lines[0] == f"chosen    {first.id} (gfx1201) alignment=16 width=96 x_dtype=f16 | {launch}; evidence static pass"
+    )
     assert lines[1] == f"behind it {second.id} (gfx1201): lower preference 0 < 10"
     assert [line.split()[0] for line in lines[2:]] == ["no"] * 4
     counts = [line.count("required") for line in lines[2:]]

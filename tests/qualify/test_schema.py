@@ -16,7 +16,13 @@ from assay.codegen.spec_schema import KINDS, schema, schema_text
 from assay.codegen.yaml_source import read_yaml_file
 from tests.specs import MISFITS, SHIPPED, TOY
 
-FOLDERS = {"target": "targets", "family": "families", "profile": "profiles", "waivers": "waivers"}
+FOLDERS = {
+    "target": "targets",
+    "family": "families",
+    "profile": "profiles",
+    "waivers": "waivers",
+    "models": "models",
+}
 FILES = [
     (kind, path)
     for kind in FOLDERS
@@ -233,3 +239,25 @@ WAIVER = {
 def test_waivers_are_described(key, value, valid):
     document = {"schema": "assay.waivers/1", "waivers": [{**WAIVER, key: value}]}
     assert (not list(VALIDATORS["waivers"].iter_errors(document))) is valid
+
+
+MODEL = {"name": "m", "config": "org/m", "q_heads": 8, "kv_heads": 2, "head_dim": 128, "layers": [{"count": 1}]}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "valid"),
+    [
+        ("name", "m", True),
+        ("name", "two words", False),
+        ("q_heads", 0, False),
+        ("head_dim_v", 64, True),
+        ("layers", [], False),
+        ("layers", [{"count": 3, "window": 128, "sinks": True, "soft_cap": 50.0}], True),
+        ("layers", [{"count": 3, "windows": 128}], False),
+        ("layers", [{"count": 3, "soft_cap": 0}], False),
+        ("source", "x", False),
+    ],
+)
+def test_lists_of_models_are_described(key, value, valid):
+    document = {"schema": "assay.models/1", "models": [{**MODEL, key: value}]}
+    assert (not list(VALIDATORS["models"].iter_errors(document))) is valid

@@ -143,7 +143,14 @@ def test_names_of_two_builds_differ_and_stay_short(make, built, assay, tmp_path)
     assert assay("qualify", *where, "--only", "alignment=16").status == 0
     part = make(tmp_path / "part/gfx1201/gfx1201.only.assay")
     whole = make(built("gfx1201").bundle)
-    assert part.name != whole.name
+    assert (metadata_of(part).name, metadata_of(whole).name) == ("assay-kernels-gfx1201-only", "assay-kernels-gfx1201")
+    assert entry_points_of(part)[1:] == ["gfx1201.only = assay_kernels_gfx1201_only"]
+    assert entry_points_of(whole)[1:] == ["gfx1201 = assay_kernels_gfx1201"]
+    merged = assay(
+        "bundle", tmp_path / "part/gfx1201/gfx1201.only.assay", built("sm90").bundle, "--out", tmp_path / "x"
+    )
+    assert merged.status == 1
+    assert "profile: core; allowed: core.only" in merged.said or "profile: core.only; allowed: core" in merged.said
     for wheel in (part, whole):
         with zipfile.ZipFile(wheel) as archive:
             names = {part for path in archive.namelist() for part in path.split("/")}
@@ -246,13 +253,13 @@ def test_a_bundle_of_no_versioned_assay_gets_no_wheel(assay, bundle, tmp_path):
 
 
 def test_a_file_replaced_while_it_is_read_gets_no_wheel(assay, bundle, built, tmp_path, monkeypatch):
-    verify = wheel_building.verify_bundle
+    verify = wheel_building.bundle_faults
 
-    def replace_then_verify(path, read_object):
+    def replace_then_verify(path):
         shutil.copy(built("sm90").bundle, path)
-        return verify(path, read_object)
+        return verify(path)
 
-    monkeypatch.setattr(wheel_building, "verify_bundle", replace_then_verify)
+    monkeypatch.setattr(wheel_building, "bundle_faults", replace_then_verify)
     assert "changed while it was read" in refused(assay, tmp_path, 1, bundle)
 
 

@@ -292,6 +292,40 @@ def test_options_out_of_range_are_refused_by_name_also_when_the_shape_is_known(k
         kernels.decode_attention(*engine.arguments, **engine.scales, sliding_window=3)
 
 
+def negated(tensor):
+    """The same values, in memory that holds their negative."""
+    return torch.conj(torch.complex(torch.zeros_like(tensor), -tensor)).imag
+
+
+NO_WORKSPACES = {
+    "a negated view": (lambda size: negated(torch.zeros(size)), "resolve_neg"),
+    "a conjugated view": (lambda size: torch.zeros(size, dtype=torch.complex64).conj(), "resolve_neg"),
+    "complex numbers": (lambda size: torch.zeros(size, dtype=torch.complex64), "complex64"),
+    "an array with a mask": (lambda size: np.ma.zeros(size, np.uint8), "a mask"),
+    "a sparse tensor": (lambda size: torch.zeros(size).to_sparse(), "layout"),
+    "no tensor": (bytearray, "a bytearray"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_WORKSPACES)
+def test_a_workspace_that_is_no_plain_memory_is_refused_by_name(kernels, name):
+    make, said = NO_WORKSPACES[name]
+    engine, out = Engine(), torch.full((4, 4, 64), 7, dtype=torch.bfloat16)
+    for call in (kernels.decode_attention, kernels.plan):
+        with pytest.raises(ArgumentError, match=f"workspace: .*{said}"):
+            call(*engine.arguments, **engine.scales, num_splits=2, out=out, workspace=make(1 << 20))
+    assert (out == 7).all()
+    assert kernels.usage() == {}
+
+
+@pytest.mark.parametrize("name", ["q", "k", "indices"])
+def test_a_tensor_without_memory_of_its_own_is_refused_by_name(kernels, name):
+    engine = Engine()
+    setattr(engine, name, getattr(engine, name).to_sparse())
+    with pytest.raises(ArgumentError, match=f"{name}.*: a torch tensor of layout torch.sparse_coo"):
+        kernels.decode_attention(*engine.arguments, **engine.scales, out=torch.zeros(4, 4, 64, dtype=torch.bfloat16))
+
+
 @pytest.mark.parametrize("scale", [float("nan"), float("inf"), 1e39, "0.1", True, None])
 def test_a_scale_that_is_no_finite_number_is_refused(kernels, scale):
     engine = Engine()
@@ -433,10 +467,10 @@ class TestAfterAGoodCall:
     @pytest.mark.parametrize("name", ["k_scale", "v_scale"])
     def test_a_negated_view_is_refused(self, kernels, engine, name):
         scale = engine.scales[name]
-        negated = torch.conj(torch.complex(torch.zeros_like(scale), -scale)).imag
-        assert torch.equal(negated, scale)
-        assert negated.is_neg()
-        given = {**engine.scales, name: negated}
+        view = negated(scale)
+        assert torch.equal(view, scale)
+        assert view.is_neg()
+        given = {**engine.scales, name: view}
         with pytest.raises(ArgumentError, match="resolve_neg"):
             kernels.decode_attention(*engine.arguments, **given, num_splits=2)
 

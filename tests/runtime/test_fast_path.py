@@ -127,6 +127,15 @@ def test_both_paths_launch_the_same(kernels, recorder, name, fp8):
     assert sum(kernels.usage().values()) == 6
 
 
+def test_the_first_call_of_all_spends_nothing_on_the_path_in_c(kernels, recorder):
+    engine = Engine()
+    kernels.decode_attention(*engine.arguments, **engine.scales)
+    assert "_read" not in vars(kernels._decode)
+    assert not kernels._decode._fast_plans
+    kernels.decode_attention(*engine.arguments, **engine.scales)
+    assert [launch[0] for launch in recorder.launches] == ["python", "python", "c", "c"]
+
+
 def test_a_plan_launches_in_c_with_the_same_blocks(kernels, recorder):
     engine = Engine()
     plan = kernels.plan(*engine.arguments, **engine.scales, sliding_window=9)
@@ -252,9 +261,9 @@ def test_offsets_and_counts_that_overflow_are_refused(counts, slot):
 
 
 def test_what_it_cannot_read_is_left_to_python():
-    assert fast.module.read((torch.zeros(2), None), 0, 0) is not None
-    assert fast.module.read((object(),), 0, 0) is None
-    assert fast.module.read((torch.zeros([1] * 9),), 0, 0) is None
+    assert fast.module.read((torch.zeros(2), None), 0, 0, 1) is not None
+    assert fast.module.read((object(),), 0, 0, 1) is None
+    assert fast.module.read((torch.zeros([1] * 9),), 0, 0, 0) is None
     assert fast.module.current_stream(object()) is None
 
 
@@ -264,6 +273,6 @@ def test_every_fact_of_a_tensor_counts():
         base.to(torch.int32), base.view(6, 4), base.t(), base[:, :5], base.half(), torch.zeros(25)[1:].view(4, 6),
         base.view(-1), base.view(torch.uint8),
     ]  # fmt: skip
-    keys = {fast.module.read((tensor,), -1, 0)[0] for tensor in (base, *unlike)}
+    keys = {fast.module.read((tensor,), -1, 0, 0)[0] for tensor in (base, *unlike)}
     assert len(keys) == 1 + len(unlike)
-    assert fast.module.read((torch.zeros(4, 6),), -1, 0)[0] in keys or base.data_ptr() % 16
+    assert fast.module.read((torch.zeros(4, 6),), -1, 0, 0)[0] in keys or base.data_ptr() % 16

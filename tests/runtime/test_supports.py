@@ -3,12 +3,22 @@
 A probe that says yes to an image that does not exist surfaces later, in an unrelated operation.
 """
 
+import itertools
+import pickle
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.bundle import Bundle, BundleError, write_bundle
-from assay.runtime import AssayRuntimeError, UnknownFamilyError, UnknownFieldError, load
+from assay.runtime import (
+    AssayRuntimeError,
+    MissingFieldError,
+    NoMatchError,
+    UnknownFamilyError,
+    UnknownFieldError,
+    load,
+)
 
 DEVICE = ("hip", "gfx1201")
 
@@ -27,6 +37,25 @@ PLAUSIBLE = st.fixed_dictionaries(
     },
 )
 REQUESTS = st.one_of(PLAUSIBLE, PLAUSIBLE, WILD)
+
+
+# Of each field values enough that, if any completion of a request finds a row, one of these does.
+ENOUGH = {"head_dim": (64, 128, 256), "gqa": (1, 8), "q_align": (16,), "kv_bytes": (0,), "window": (True, False)}
+
+
+def completions(request):
+    """The request with every choice of the fields that it leaves out; none where it leaves out nothing."""
+    left_out = [name for name in ENOUGH if name not in request]
+    for values in itertools.product(*(ENOUGH[name] for name in left_out)) if left_out else ():
+        yield request | dict(zip(left_out, values, strict=True))
+
+
+def selects(kernels, family, **request):
+    try:
+        kernels.select(family, **request)
+    except NoMatchError:
+        return False
+    return True
 
 
 @pytest.fixture(scope="module")
@@ -78,14 +107,19 @@ def test_supports_says_yes_exactly_when_select_finds_a_row_whose_object_verifies
                 return
             except AssayRuntimeError:
                 found = False
+                if any(selects(kernels, family, **completed) for completed in completions(request)):
+                    with pytest.raises(MissingFieldError) as caught:
+                        kernels.supports(family, **request)
+                    assert set(caught.value.missing) <= ENOUGH.keys() - request.keys()
+                    answers.append(None)
+                    return
             answers.append(found)
             assert kernels.supports(family, **request) == found
             if found:
                 assert kernels.require(family, **request) == kernels.select(family, **request)
 
         holds()
-    assert True in answers
-    assert False in answers
+    assert {True, False, None} == set(answers)
 
 
 def test_every_real_shape_is_answered_alike(spoilt):
@@ -97,6 +131,7 @@ def test_every_real_shape_is_answered_alike(spoilt):
                 for q_align in (1, 2, 8, 16):
                     for kv_bytes in (2**31 - 1, 2**31):
                         request = {"head_dim": head_dim, "gqa": gqa, "q_align": q_align, "kv_bytes": kv_bytes}
+                        request["window"] = False
                         try:
                             found = kernels.select("copy", **request).row.id in whole
                         except AssayRuntimeError:
@@ -104,3 +139,23 @@ def test_every_real_shape_is_answered_alike(spoilt):
                         assert kernels.supports("copy", **request) == found
                         seen.add(found)
     assert seen == {True, False}
+
+
+def test_an_incomplete_question_names_the_fields_that_its_answer_depends_on(path):
+    with load(path, device=DEVICE) as kernels:
+        with pytest.raises(MissingFieldError) as caught:
+            kernels.supports("copy", head_dim=128)
+        assert str(caught.value) == (
+            "supports('copy'): gqa, q_align left out; allowed: all of gqa, head_dim, kv_bytes, q_align"
+        )
+        assert caught.value.missing == ("gqa", "q_align")
+        assert isinstance(caught.value, UnknownFieldError)
+        again = pickle.loads(pickle.dumps(caught.value))
+        assert (str(again), again.missing, again.known) == (
+            str(caught.value), caught.value.missing, caught.value.known
+        )  # fmt: skip
+        assert not kernels.supports("copy", head_dim=96), "no completion of it is answered"
+        assert kernels.supports("copy", head_dim=128, gqa=4), "a row answers, whatever the rest is"
+        with pytest.raises(MissingFieldError) as caught:
+            kernels.supports("copy", force_row="aligned", head_dim=128, gqa=4)
+        assert "q_align" in caught.value.missing

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from assay.codegen.specs import load_specs
+from assay.qualify import emulating, interpreting
 from tests.specs import SHIPPED
 
 WORKFLOW = Path(__file__).parents[3] / "docs/ci/qualify.yml"
@@ -73,6 +74,21 @@ def test_the_cache_is_one_folder_and_is_saved_after_a_failure_too(job):
     assert "kernel_specs/**" in restore["with"]["key"]
     assert ".lock" in restore["with"]["key"]
     assert "always()" in save["if"]
+
+
+def test_the_key_of_the_cache_covers_whatever_judges_a_verdict(job, monkeypatch):
+    """After an edit there every verdict is made anew; under an old key none of them would be saved."""
+    judging = set()
+    for level in (emulating, interpreting):
+        monkeypatch.setattr(level, "hash_of_sources", lambda packages, _: judging.update(packages) or "hash")
+        level.judged_by.__wrapped__()
+    folders = {package.removeprefix("assay.") for package in judging} | {"qualify"}
+    assert {"emulator", "reference"} < folders
+    key = step(job, uses="cache/restore")["with"]["key"]
+    for folder in folders:
+        assert f"'{folder}/**'" in key
+    assert "'pyproject.toml'" in key
+    assert " " not in re.sub(r"\$\{\{.*?\}\}", "", key), "a folded line must not leave a space in the key"
 
 
 def test_scripts_take_matrix_values_from_the_environment_and_are_valid_bash(job):

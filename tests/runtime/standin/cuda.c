@@ -286,6 +286,19 @@ int cuMemcpyDtoH_v2(void *to, void *from, size_t size) {
     return current() < 0 ? INVALID_CONTEXT : copy_to_host(to, from, size);
 }
 
+int cuPointerGetAttribute(void *value, int attribute, const void *address) {
+    ENTER();
+    if (current() < 0) return INVALID_CONTEXT;
+    int block = block_of(address);
+    if (block < 0) return INVALID_VALUE;
+    switch (attribute) {
+        case 2: *(unsigned *)value = blocks[block].kind == HOST_MEMORY ? 1 : 2; return 0;
+        case 8: *(char *)value = blocks[block].kind == MANAGED_MEMORY; return 0;
+        case 9: *(int *)value = blocks[block].device; return 0;
+        default: return INVALID_VALUE;
+    }
+}
+
 static const char *status_name(int status) {
     switch (status) {
         case 0: return "CUDA_SUCCESS";

@@ -170,6 +170,17 @@ int hipMemcpyDtoH(void *to, void *from, size_t size) {
     return returned(copy_to_host(to, from, size));
 }
 
+int hipPointerGetAttributes(void *attributes, const void *address) {
+    ENTER();
+    int block = block_of(address);
+    if (block < 0) return returned(INVALID_VALUE);
+    int kind = blocks[block].kind;
+    struct { int type, device; const void *on_device, *on_host; int managed; unsigned flags; } told = {
+        kind, blocks[block].device, address, kind == DEVICE_MEMORY ? NULL : address, kind == MANAGED_MEMORY, 0};
+    memcpy(attributes, &told, sizeof told);
+    return 0;
+}
+
 static const char *status_name(int status) {
     switch (status) {
         case 0: return "hipSuccess";

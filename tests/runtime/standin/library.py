@@ -161,6 +161,11 @@ class Standin:
         """Calls in a process that was forked off from the one that started the driver."""
         return self.library.standin_forked_calls()
 
+    def set_kind(self, address: int, kind: str) -> None:
+        """What memory at an allocation's start is: 'host' (registered), 'device' or 'managed'."""
+        number = {"host": 1, "device": 2, "managed": 3}[kind]
+        self.library.standin_set_kind(ctypes.c_void_p(address), number)
+
     def blocks(self) -> list[tuple[int, int]]:
         """Device memory in use, as (address, bytes)."""
         found, at = [], 0

@@ -27,6 +27,9 @@ enum {
     LAUNCH_FAILED = 719
 };
 
+/* What a block of memory is, as both vendors number it; managed as HIP does. */
+enum { HOST_MEMORY = 1, DEVICE_MEMORY = 2, MANAGED_MEMORY = 3 };
+
 typedef struct {
     char arch[64];
     int shared_limit, processors;
@@ -67,7 +70,7 @@ static Module modules[MODULES];
 static int module_count;
 static struct { uint64_t handle; int device; } streams[STREAMS];
 static int stream_count;
-static struct { unsigned char *start; size_t size; int device, live; } blocks[BLOCKS];
+static struct { unsigned char *start; size_t size; int device, live, kind; } blocks[BLOCKS];
 static int block_count;
 static struct { char name[64]; int countdown, status; } failures[FAILURES];
 static int failure_count;
@@ -144,6 +147,10 @@ int standin_live_blocks(void) {
     int live = 0;
     for (int i = 0; i < block_count; i++) live += blocks[i].live;
     return live;
+}
+void standin_set_kind(const void *address, int kind) {
+    for (int i = 0; i < block_count; i++)
+        if (blocks[i].start == address) blocks[i].kind = kind;
 }
 int standin_block(int index, uint64_t *start, size_t *size) {
     *start = (uint64_t)(uintptr_t)blocks[index].start;
@@ -275,6 +282,7 @@ static int allocate(void **address, size_t size, int device) {
     blocks[block_count].size = size;
     blocks[block_count].device = device;
     blocks[block_count].live = 1;
+    blocks[block_count].kind = DEVICE_MEMORY;
     *address = blocks[block_count++].start;
     pthread_mutex_unlock(&lock);
     return 0;
@@ -285,6 +293,14 @@ static int holds(const void *address, size_t size) {
     for (int i = 0; i < block_count; i++)
         if (blocks[i].live && from >= blocks[i].start && from + size <= blocks[i].start + blocks[i].size) return 1;
     return 0;
+}
+
+/* The block that holds an address, -1 for memory that the driver does not know. */
+static int block_of(const void *address) {
+    const unsigned char *at = address;
+    for (int i = 0; i < block_count; i++)
+        if (blocks[i].live && at >= blocks[i].start && at < blocks[i].start + blocks[i].size) return i;
+    return -1;
 }
 
 static int release(void *address) {
