@@ -17,20 +17,21 @@ from .device.calls import STAGE_1, Call, case_calls, decode_call
 from .device.checking import Check, Checking
 from .device.errors import BadRequest
 from .device.opening import Opened, open_bundle, open_device
-from .device.qualifying import worst
+from .device.qualifying import queries_of, worst
 from .device.rows import Built, Wanted, built_rows, matching, spelled
 
 SCHEMA = "assay.run/1"
 # What makes a decode call of one size out of a request, and the values that stand in where others are given.
 SIZES: Mapping[str, Any] = {
     "batch": 1, "keys": 512, "splits": None, "kv_heads": 1, "seed": 0, "window_length": None, "sinks": False,
+    "gqa": None,
 }  # fmt: skip
 # A call's caches and its reference are held in memory: rows of a cache, of one KV head each, and of the queries.
 _MOST_KEYS = 1 << 22
 _MOST_HEADS = 1 << 14
 _LIMITS = {
-    "batch": (1, 4096), "keys": (0, _MOST_KEYS), "splits": (1, 128), "kv_heads": (1, 256), "seed": (0, 2**63 - 1),
-    "window_length": (1, 2**31 - 1),
+    "batch": (1, 4096), "gqa": (1, 512), "keys": (0, _MOST_KEYS), "splits": (1, 128), "kv_heads": (1, 256),
+    "seed": (0, 2**63 - 1), "window_length": (1, 2**31 - 1),
 }  # fmt: skip
 
 
@@ -149,10 +150,13 @@ def _decode_calls(opened: Opened, request: RunRequest, meant: Built, forced: str
     window = sizes["window_length"]
     if window is None and meant.problem["window"]:
         window = max(1, sizes["keys"] // 2)
+    rows, gqa = queries_of(meant.problem["rows"], meant.problem["block_m"])
     shape = CallShape(
         head_dim=meant.problem["head_dim"],
-        gqa=meant.problem["gqa"],
+        gqa=sizes["gqa"] or gqa,
         kv_format=meant.problem["kv_format"],
+        rows=rows,
+        logit_cap=20.0 if meant.problem["soft_cap"] else None,
         keys=(sizes["keys"],) * sizes["batch"],
         kv_heads=sizes["kv_heads"],
         window=window,

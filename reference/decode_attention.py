@@ -66,8 +66,8 @@ _CHOSEN = (
     _Shape("NaN in a query, and in a key", (40, 70, 33), (2, 3, 1), 3, 64, kv_heads=2, layout="padded", nan=True),
     _Shape("tile edges, four KV heads", (33, 32, 127, 65, 0, 1), (2, 1, 1, 2, 1, 1), 2, 1, kv_heads=4, layout="offset"),
 )
-# (queries of a request, query heads a KV head) of the cases in turn, by the problem's `rows` and `block_m`.  Calls of the
-# largest block have more query rows than it holds, too: several programs take them.
+# (queries of a request, query heads a KV head) of the cases in turn, by the problem's `rows` and `block_m`.  Calls of
+# the largest block have more query rows than it holds, too: several programs take them.
 _QUERIES = {
     (1, 64): ((1, 64), (1, 72), (1, 40)),
     (8, 16): ((2, 8), (8, 2), (5, 3), (1, 7)),
@@ -138,11 +138,13 @@ def _make(axes: Mapping[str, Any], shape: _Shape, number: int) -> Case:
     if axes["window"]:
         scalars["window_length"] = shape.window
     if axes["soft_cap"]:
-        scalars["logit_cap"] = 20.0
+        scalars["logit_cap"] = 2.0**14 if shape.codes else 20.0
     sizes = dict(zip(("rows", "gqa"), queries, strict=True))
     dims = {"batch": len(shape.lengths), "kv_heads": shape.kv_heads, "splits": shape.grid_splits, **sizes}
     # Weights and scales are powers of two there: the values come out as they are, the scores but for their logarithm.
-    limits = {"partial_out": (0.0, 0.0), "partial_lse": (0.0, 1e-6)} if shape.codes else {"partial_lse": LSE_LIMITS}
+    limits = {"partial_lse": LSE_LIMITS}
+    if shape.codes:
+        limits = {"partial_out": (0.0, 0.0), "partial_lse": LSE_LIMITS if axes["soft_cap"] else (0.0, 1e-6)}
     facts = {"kv_format": axes["kv_format"]}
     return Case(shape.name, tensors, scalars, dims, ("partial_out", "partial_lse"), facts, limits)
 

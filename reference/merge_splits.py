@@ -21,8 +21,8 @@ class _Shape:
 
     splits: of each request; width: splits in the workspace; rows: queries of each request.  empty: share of splits
     without keys.  keyless: requests all of whose splits have none.  nan: requests of which the last head's first split
-    has an LSE of NaN.  spread: log-sum-exps lie in -spread to spread.  sinks: logits of the first and the last head, the
-    others between; used where the problem has sinks.
+    has an LSE of NaN.  spread: log-sum-exps lie in -spread to spread.  sinks: logits of the first and the last
+    head, the others between; used where the problem has sinks.
     """
 
     name: str

@@ -98,6 +98,7 @@ class Kernels(Chooser):
         k_scale: Any = None,
         v_scale: Any = None,
         sliding_window: int | None = None,
+        logit_cap: float | None = None,
         sinks: Any = None,
         num_splits: int | None = None,
         out: Any = None,
@@ -108,15 +109,17 @@ class Kernels(Chooser):
         forbid_rows: Collection[str] = (),
         fallback: Callable[..., Any] | None = None,
     ) -> Any:
-        """Attention of one query a request over a paged cache; returns `out`.
+        """Attention of 1 to 8 queries a request over a paged cache; returns `out`.
 
-        q: [batch, q_heads, head_dim] BF16. k_cache, v_cache: [slots, kv_heads, head_dim], BF16, or E4M3FN codes (uint8
-        or float8_e4m3fn) with k_scale, v_scale: [slots, kv_heads] FP32. indptr: [batch + 1] int32, and indices: [keys]
-        int32: the slots of each request's keys in the order of their positions. q_positions: [batch] int64; a query
-        sees keys up to its own position, at most sliding_window of them. sinks: [q_heads] FP32 logits, natural
-        logarithm. num_splits: parts that each request's keys are cut into, 1 to 128; chosen here where it is None.
-        out: [batch, q_heads, head_dim] BF16; lse: [batch, q_heads] FP32, natural logarithm. workspace: at least
-        `workspace_size` bytes, 16-byte aligned. What is not given is allocated through q's framework.
+        q: [batch, q_heads, head_dim] BF16, or [batch, rows, q_heads, head_dim] where requests have several queries.
+        k_cache, v_cache: [slots, kv_heads, head_dim], BF16, or with k_scale, v_scale: [slots, kv_heads] FP32 E4M3FN
+        codes (uint8 or float8_e4m3fn) or int8. indptr: [batch + 1] int32, and indices: [keys] int32: the slots of each
+        request's keys in the order of their positions. q_positions: [batch] or [batch, rows] int64; a query sees keys
+        up to its own position, at most sliding_window of them. logit_cap: scores s become cap * tanh(s / cap).
+        sinks: [q_heads] FP32 logits, natural logarithm. num_splits: parts that each request's keys are cut into, 1 to
+        128; chosen here where it is None. out: of q's shape, BF16 or FP16; lse: of q's shape without head_dim, FP32,
+        natural logarithm. workspace: at least `workspace_size` bytes, 16-byte aligned. What is not given is allocated
+        through q's framework, out as BF16.
 
         A request without keys gives 0 and an LSE of -inf. One KV head's row must be contiguous; padded and unaligned
         layouts are read by the generic rows. stream: a driver's handle or a framework's stream; the current one by
@@ -128,7 +131,7 @@ class Kernels(Chooser):
             q, k_cache, v_cache, k_scale, v_scale, indptr, indices, q_positions, None, sinks, None, None, out, lse,
             workspace,
         )  # fmt: skip
-        options = self._options(sliding_window, num_splits, self._steer(force_row, forbid_rows))
+        options = self._options(sliding_window, logit_cap, num_splits, self._steer(force_row, forbid_rows))
         try:
             return self._decode.run(inputs, options, sm_scale, stream)
         except NoMatchError:
@@ -136,8 +139,8 @@ class Kernels(Chooser):
                 raise
         return fallback(
             q, k_cache, v_cache, indptr, indices, q_positions, sm_scale, k_scale=k_scale, v_scale=v_scale,
-            sliding_window=sliding_window, sinks=sinks, num_splits=num_splits, out=out, lse=lse, workspace=workspace,
-            stream=stream,
+            sliding_window=sliding_window, logit_cap=logit_cap, sinks=sinks, num_splits=num_splits, out=out, lse=lse,
+            workspace=workspace, stream=stream,
         )  # fmt: skip
 
     def plan(
@@ -153,6 +156,7 @@ class Kernels(Chooser):
         k_scale: Any = None,
         v_scale: Any = None,
         sliding_window: int | None = None,
+        logit_cap: float | None = None,
         sinks: Any = None,
         num_splits: int | None = None,
         out: Any = None,
@@ -169,7 +173,7 @@ class Kernels(Chooser):
             q, k_cache, v_cache, k_scale, v_scale, indptr, indices, q_positions, None, sinks, None, None, out, lse,
             workspace,
         )  # fmt: skip
-        options = self._options(sliding_window, num_splits, self._steer(force_row, forbid_rows))
+        options = self._options(sliding_window, logit_cap, num_splits, self._steer(force_row, forbid_rows))
         return self._decode.bind(inputs, options, sm_scale)
 
     def decode_paged_attention(
@@ -191,19 +195,21 @@ class Kernels(Chooser):
         *,
         k_scale: Any = None,
         v_scale: Any = None,
+        logit_cap: float | None = None,
         stream: Any = None,
     ) -> Any:
         """The paged decode call of serving engines with a CSR cache, with buffers of theirs; returns `out`.
 
         attn_logits: [batch, q_heads, splits, head_dim] FP32 and attn_lse: [batch, q_heads, splits] FP32 take the
-        partial results; num_kv_splits: [batch] int32, from 1 to max_kv_splits, which is at most their `splits`.
+        partial results, with rows behind batch where q has them; num_kv_splits: [batch] int32, from 1 to max_kv_splits,
+        which is at most their `splits`.
         Everything else is as in `decode_attention`.
         """
         inputs = self._inputs(
             q, k_cache, v_cache, k_scale, v_scale, indptr, indices, q_positions, num_kv_splits, sinks, attn_logits,
             attn_lse, out, None, None,
         )  # fmt: skip
-        options = self._options(sliding_window, max_kv_splits, self._steer(None, ()))
+        options = self._options(sliding_window, logit_cap, max_kv_splits, self._steer(None, ()))
         return self._decode.run(inputs, options, sm_scale, stream)
 
     def launch(
@@ -241,11 +247,18 @@ class Kernels(Chooser):
             prepared.launch(addresses, [(scalars or {})[name] for name in prepared.scalar_names], handle)
         return prepared.row.id
 
-    def workspace_size(self, *, batch: int, q_heads: int, head_dim: int, num_splits: int = MOST_SPLITS) -> int:
+    def workspace_size(
+        self, *, batch: int, q_heads: int, head_dim: int, rows: int = 1, num_splits: int = MOST_SPLITS
+    ) -> int:
         """Bytes that `decode_attention` needs as a workspace; for any number of splits where none is named."""
         from .calls.workspace import workspace_bytes
 
-        sizes = {"batch": (batch, 0, None), "q_heads": (q_heads, 1, None), "head_dim": (head_dim, 1, None)}
+        sizes = {
+            "batch": (batch, 0, None),
+            "rows": (rows, 1, None),
+            "q_heads": (q_heads, 1, None),
+            "head_dim": (head_dim, 1, None),
+        }
         faults = [
             Fault(name, repr(value), f"an integer of at least {least}" + (f", at most {most}" if most else ""))
             for name, (value, least, most) in {**sizes, "num_splits": (num_splits, 1, MOST_SPLITS)}.items()
@@ -253,7 +266,7 @@ class Kernels(Chooser):
         ]
         if faults:
             raise ArgumentError(faults)
-        return workspace_bytes(batch=batch, q_heads=q_heads, head_dim=head_dim, splits=num_splits)
+        return workspace_bytes(batch=batch, rows=rows, q_heads=q_heads, head_dim=head_dim, splits=num_splits)
 
     def preload(self, families: Collection[str] = (), *, num_splits: int | None = None, max_batch: int = 0) -> int:
         """Load every row's code object of these families (all of them if none is named), so that no call has to.

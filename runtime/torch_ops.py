@@ -56,6 +56,7 @@ def decode_attention(
     sliding_window: int | None = None,
     sinks: torch.Tensor | None = None,
     num_splits: int | None = None,
+    logit_cap: float | None = None,
 ) -> torch.Tensor:
     """`Kernels.decode_attention` of the kernels that `register` gave the number for; returns a new tensor."""
     loaded = _registered.get(kernels)
@@ -63,7 +64,7 @@ def decode_attention(
         raise UnknownHandleError(f"no kernels are registered under {kernels}: call torch_ops.register, and keep them")
     return loaded.decode_attention(
         q, k_cache, v_cache, indptr, indices, q_positions, sm_scale, k_scale=k_scale, v_scale=v_scale,
-        sliding_window=sliding_window, sinks=sinks, num_splits=num_splits,
+        sliding_window=sliding_window, logit_cap=logit_cap, sinks=sinks, num_splits=num_splits,
     )  # fmt: skip
 
 

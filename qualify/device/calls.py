@@ -71,8 +71,8 @@ def decode_call(kernels: Kernels, shape: CallShape, force_row: str | None = None
         ]  # fmt: skip
         before = kernels.usage()
         kernels.decode_attention(
-            *required, case.scalars["sm_scale"], sliding_window=shape.window, num_splits=shape.splits,
-            force_row=force_row, **given,
+            *required, case.scalars["sm_scale"], sliding_window=shape.window, logit_cap=shape.logit_cap,
+            num_splits=shape.splits, force_row=force_row, **given,
         )  # fmt: skip
         return tuple(id for id, count in kernels.usage().items() if count > before.get(id, 0))
 

@@ -115,18 +115,30 @@ def _whole_calls(selected: Sequence[Built], every: Sequence[Built]) -> list[Subj
     asked: dict[tuple[Any, ...], None] = {}
     for built in selected:
         if built.row.family == STAGE_1 and built.problem["kv_format"] in FORMATS:
-            asked[tuple(built.problem[name] for name in ("head_dim", "gqa", "kv_format", "window"))] = None
+            axes = ("head_dim", "rows", "block_m", "kv_format", "window", "soft_cap")
+            asked[tuple(built.problem[name] for name in axes)] = None
     subjects = []
-    for head_dim, gqa, kv_format, windowed in asked:
+    for head_dim, most_rows, block_m, kv_format, windowed, capped in asked:
+        rows, gqa = queries_of(most_rows, block_m)
         for keys, kv_heads, splits, window, sinks in _SIZES:
             if (head_dim, sinks) in merges:
                 length = window if windowed else None
                 shape = CallShape(
-                    head_dim=head_dim, gqa=gqa, kv_format=kv_format, keys=keys, kv_heads=kv_heads, window=length,
-                    sinks=sinks, splits=splits,
+                    head_dim=head_dim, gqa=gqa, kv_format=kv_format, keys=keys, kv_heads=kv_heads, rows=rows,
+                    window=length, logit_cap=20.0 if capped else None, sinks=sinks, splits=splits,
                 )  # fmt: skip
                 subjects.append(_whole_call(shape))
     return subjects
+
+
+def queries_of(most_rows: int, block_m: int) -> tuple[int, int]:
+    """(queries of a request, query heads a KV head) of a call that a row for at most so many is meant for.
+
+    A block of at most 8 query rows is filled but for one in four, so that groups are no powers of two.
+    """
+    if most_rows == 1:
+        return 1, block_m - (block_m > 4) * (block_m // 4)
+    return most_rows, max(1, block_m // most_rows)
 
 
 def _whole_call(shape: CallShape) -> Subject:

@@ -58,7 +58,7 @@ class DecodeAttention:
         loose = 2 if options.splits is None else 1
         # The C path is for calls that come again: what the first one of all would spend on it delays its result.
         if self._plans and self._read and (read := self._read(inputs, INDICES, loose, WRITTEN_BITS)):
-            key = (read[0], options.window is None, options.splits, options.steering)
+            key = (read[0], options.window is None, options.logit_cap is None, options.splits, options.steering)
             self._guard()
             if (found := self._fast_plans.get(key)) and found.run(inputs, options, sm_scale, handle, read[1]):
                 return inputs.out
@@ -143,8 +143,8 @@ class DecodeAttention:
         keys = seen[1][0] if seen and seen[1] else 0
         if seen and not self._executor.driver.watches_memory:
             parts[INDICES] = _without_length(seen, chosen_here=options.splits is None)
-        # A window's length is a number of the call; only whether there is one decides the row.
-        return (options.window is None, *options[1:], *parts), addresses, keys
+        # A window's length and a cap are numbers of the call; only whether there is one decides the row.
+        return (options.window is None, options.logit_cap is None, *options[2:], *parts), addresses, keys
 
     def _keep(self, plans: dict[Hashable, Any], key: Hashable, plan: Any) -> None:
         with self._lock:
@@ -169,7 +169,7 @@ class BoundDecode:
 
     @property
     def out(self) -> Any:
-        """The output, [batch, q_heads, head_dim]."""
+        """The output, of q's shape."""
         return self._inputs.out
 
     @property
@@ -214,7 +214,7 @@ def _without_length(seen: Any, *, chosen_here: bool) -> Hashable:
 
 def _check_numbers(options: Options, sm_scale: Any) -> None:
     """What changes from call to call without changing the plan.  Raises ArgumentError."""
-    faults = decode_checks.window_faults(options.window)
+    faults = decode_checks.window_faults(options.window) + decode_checks.cap_faults(options.logit_cap)
     number = isinstance(sm_scale, int | float) and not isinstance(sm_scale, bool)
     # Comparisons take integers of any size, and are false for NaN.
     if not number or not -_LARGEST_F32 <= sm_scale <= _LARGEST_F32:

@@ -51,15 +51,20 @@ WRITTEN_BITS = sum(1 << index for index in WRITTEN_INDICES)
 
 
 class Options(Record):
-    """What steers a call apart from its tensors.  splits: of each request; None: chosen here, or told by a tensor."""
+    """What steers a call apart from its tensors.
+
+    splits: of each request; None: chosen here, or told by a tensor.  logit_cap: the largest magnitude of a score.
+    """
 
     __slots__ = ()
 
     window: int | None
+    logit_cap: float | None
     splits: int | None
     steering: Steering
 
 
 def numbers(options: Options, sm_scale: float) -> tuple[float, ...]:
     """The scalars of stage 1, in the order of its arguments."""
-    return (sm_scale,) if options.window is None else (sm_scale, options.window)
+    given = (sm_scale, options.window, options.logit_cap)
+    return tuple(number for number in given if number is not None)

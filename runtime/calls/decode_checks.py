@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import struct
 from collections.abc import Mapping
 from typing import Any
@@ -14,24 +15,28 @@ from ..errors import ArgumentError
 from ..tensors import TensorView
 
 _RANKS = {
-    "q": ("batch", "q_heads", "head_dim"),
     "k_cache": ("slots", "kv_heads", "head_dim"),
     "v_cache": ("slots", "kv_heads", "head_dim"),
     "indptr": ("batch + 1",),
     "indices": ("keys",),
 }
+# A call with one query a request may leave the dimension of the queries out.
+_QUERY_RANKS = {"q": ("batch", "rows", "q_heads", "head_dim"), "q_positions": ("batch", "rows")}
 _FORMATS = {"bf16": "bf16", "f16": "f16", "u16": "bf16"}
 _ROW_SCALED = {"u8": "fp8_per_token_head", "e4m3fn": "fp8_per_token_head", "i8": "int8_per_token_head"}
 _LARGEST_WINDOW = 2**31 - 1
+# Of which both the double and the reciprocal are FP32 numbers.
+_SMALLEST_CAP, _LARGEST_CAP = 2.0**-100, 2.0**100
 
 
 class Sizes:
     """A call's dimensions.  keys: of all requests together."""
 
-    __slots__ = ("batch", "head_dim", "keys", "kv_heads", "q_heads")
+    __slots__ = ("batch", "head_dim", "keys", "kv_heads", "q_heads", "rows")
 
-    def __init__(self, batch: int, q_heads: int, kv_heads: int, head_dim: int, keys: int):
+    def __init__(self, batch: int, rows: int, q_heads: int, kv_heads: int, head_dim: int, keys: int):
         self.batch = batch
+        self.rows = rows
         self.q_heads = q_heads
         self.kv_heads = kv_heads
         self.head_dim = head_dim
@@ -39,15 +44,26 @@ class Sizes:
 
 
 def check_call(views: Mapping[str, TensorView], window: Any, splits: Any, most_splits: int) -> Sizes:
-    """The sizes of a call whose tensors fit together.  Raises ArgumentError with everything wrong."""
+    """The sizes of a call whose tensors fit together.  Raises ArgumentError with everything wrong.
+
+    views: as `decode_shapes.with_rows` leaves them.
+    """
     faults = [
+        Fault(
+            name, f"{len(views[name].shape)} dimensions",
+            f"{len(words) - 1} or {len(words)}: [{', '.join(words)}], rows left out where it is 1",
+        )
+        for name, words in _QUERY_RANKS.items()
+        if len(views[name].shape) != len(words)
+    ]  # fmt: skip
+    faults += [
         Fault(name, f"{len(views[name].shape)} dimensions", f"{len(words)}: [{', '.join(words)}]")
         for name, words in _RANKS.items()
         if len(views[name].shape) != len(words)
     ]
     if faults:
         raise ArgumentError(faults)
-    batch, q_heads, head_dim = views["q"].shape
+    batch, rows, q_heads, head_dim = views["q"].shape
     kv_heads = views["k_cache"].shape[1]
     if kv_heads == 0 or q_heads % kv_heads or q_heads == 0:
         faults.append(Fault("q", f"{q_heads} query heads for {kv_heads} KV heads", "a multiple of the KV heads"))
@@ -57,7 +73,7 @@ def check_call(views: Mapping[str, TensorView], window: Any, splits: Any, most_s
         faults.append(Fault("num_splits", repr(splits), f"1 to {most_splits}, or an int32 tensor [batch]"))
     if faults:
         raise ArgumentError(faults)
-    return Sizes(batch, q_heads, kv_heads, head_dim, views["indices"].shape[0])
+    return Sizes(batch, rows, q_heads, kv_heads, head_dim, views["indices"].shape[0])
 
 
 def window_faults(window: Any) -> list[Fault]:
@@ -65,6 +81,17 @@ def window_faults(window: Any) -> list[Fault]:
     if window is None or (type(window) is int and 1 <= window <= _LARGEST_WINDOW):
         return []
     return [Fault("sliding_window", repr(window), f"None, or 1 to {_LARGEST_WINDOW} keys (the query's own included)")]
+
+
+def cap_faults(cap: Any) -> list[Fault]:
+    """A cap is a positive number that FP32 holds."""
+    if cap is None:
+        return []
+    # Comparisons take integers of any size, and are false for NaN.
+    number = isinstance(cap, int | float) and not isinstance(cap, bool)
+    if number and _SMALLEST_CAP <= cap <= _LARGEST_CAP:
+        return []
+    return [Fault("logit_cap", f"{cap!r:.40}", f"None, or a number from {_SMALLEST_CAP:g} to {_LARGEST_CAP:g}")]
 
 
 def _scale_faults(views: Mapping[str, TensorView]) -> list[Fault]:
@@ -125,5 +152,5 @@ def _some(values: tuple[int, ...]) -> str:
 
 def _integers(driver: Driver, view: TensorView) -> tuple[int, ...]:
     code = {"i32": "i", "i64": "q"}[view.dtype]
-    count = view.shape[0]
+    count = math.prod(view.shape)
     return struct.unpack(f"<{count}{code}", driver.read(view.address, count * view.item_bytes)) if count else ()

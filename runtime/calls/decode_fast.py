@@ -44,6 +44,8 @@ class FastPlan:
         """
         if options.window is not None and decode_checks.window_faults(options.window):
             return False
+        if options.logit_cap is not None and decode_checks.cap_faults(options.logit_cap):
+            return False
         handle = stream_handle(None, inputs.q) if stream is None else stream
         if self.workspace_bytes and inputs.workspace is None:
             # It is the last of the tensors, and so of the addresses.

@@ -32,6 +32,7 @@ from .decode_call import (
     Inputs,
     Options,
 )
+from .decode_shapes import by_kv_head, with_rows
 from .workspace import ANY_ADDRESS, Parts
 
 
@@ -92,6 +93,7 @@ class Planner:
         if missing := [name for name in REQUIRED if getattr(inputs, name) is None]:
             raise ArgumentError([Fault(name, "None", "a tensor") for name in missing])
         views, workspace = self.views(inputs)
+        views = with_rows(views)
         sizes = decode_checks.check_call(views, options.window, options.splits, MOST_SPLITS)
         if sizes.batch == 0:
             return None
@@ -100,7 +102,7 @@ class Planner:
         given = views if workspace is None else {**views, "workspace": workspace}
         views = _first_splits(views, options.splits)
         splits = self._splits(views, sizes, options, sm_scale)
-        parts = Parts.of((sizes.batch, sizes.q_heads, splits, sizes.head_dim), views)
+        parts = Parts.of((sizes.batch, sizes.rows, sizes.q_heads, splits, sizes.head_dim), views)
         if workspace is not None:
             parts.check(workspace)
         counts = 0
@@ -149,7 +151,7 @@ class Planner:
             return options.splits
         from .splits import default_splits
 
-        parts = Parts.of((sizes.batch, sizes.q_heads, 1, sizes.head_dim), views)
+        parts = Parts.of((sizes.batch, sizes.rows, sizes.q_heads, 1, sizes.head_dim), views)
         probe = self._with_parts(views, parts, ANY_ADDRESS, sizes, ANY_ADDRESS)
         driver = self._executor.driver
         resident = driver.resident_groups(self._executor.chosen(*self._stage_1(probe, options, sizes, sm_scale)))
@@ -170,15 +172,18 @@ class Planner:
         scalars: dict[str, Any] = {"sm_scale": sm_scale}
         if options.window is not None:
             scalars["window_length"] = options.window
+        if options.logit_cap is not None:
+            scalars["logit_cap"] = options.logit_cap
         facts = {
             "q_dtype": decode_checks.float_name(views["q"].dtype),
             "head_dim": sizes.head_dim,
-            "gqa": sizes.q_heads // sizes.kv_heads,
             "kv_format": decode_checks.kv_format(views),
             "slot_dtype": views["indices"].dtype,
             "window": options.window is not None,
+            "soft_cap": options.logit_cap is not None,
         }
         tensors = {name: views[name] for name in STAGE_1_TENSORS if name in views}
+        tensors = by_kv_head(tensors, sizes.kv_heads)
         return STAGE_1, tensors, scalars, facts, self._steering(options, STAGE_1)
 
     def _merge(self, views: Mapping[str, TensorView], options: Options, sizes: decode_checks.Sizes) -> Prepared:
@@ -205,7 +210,7 @@ class Planner:
             batch = views["q"].shape[0]
             device = self._executor.driver.tensor_device
             views["num_kv_splits"] = TensorView(plan.counts, "i32", (batch,), (1,), device)
-        decode_checks.check_contents(self._executor.driver, views, plan.parts.shape[2])
+        decode_checks.check_contents(self._executor.driver, views, plan.parts.shape[3])
 
 
 def _picker(names: Sequence[str]) -> Callable[[Sequence[int]], tuple[int, ...]]:
@@ -217,11 +222,11 @@ def _first_splits(views: Mapping[str, TensorView], splits: int | None) -> dict[s
     cut, faults = dict(views), []
     for name in ("partial_out", "partial_lse"):
         whole = views.get(name)
-        if whole is None or splits is None or len(whole.shape) < 3:
+        if whole is None or splits is None or len(whole.shape) < 4:
             continue
-        if whole.shape[2] < splits:
-            faults.append(Fault(f"{name}, dimension splits", f"{whole.shape[2]} elements", f"at least {splits}"))
-        cut[name] = whole._replace(shape=(*whole.shape[:2], splits, *whole.shape[3:]))
+        if whole.shape[3] < splits:
+            faults.append(Fault(f"{name}, dimension splits", f"{whole.shape[3]} elements", f"at least {splits}"))
+        cut[name] = whole._replace(shape=(*whole.shape[:3], splits, *whole.shape[4:]))
     if faults:
         raise ArgumentError(faults)
     return cut

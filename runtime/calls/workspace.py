@@ -1,7 +1,7 @@
 """Where a decode call's partial results lie in its workspace.
 
-One after the other: partial outputs [batch, q_heads, splits, head_dim] FP32, their LSEs [batch, q_heads, splits] FP32,
-the merged LSE [batch, q_heads] FP32; what the caller gives buffers for takes no room.
+One after the other: partial outputs [batch, rows, q_heads, splits, head_dim] FP32, their LSEs [batch, rows, q_heads,
+splits] FP32, the merged LSE [batch, rows, q_heads] FP32; what the caller gives buffers for takes no room.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _ALIGNMENT = 16
 ANY_ADDRESS = 1 << 20
 
 
-def workspace_bytes(*, batch: int, q_heads: int, head_dim: int, splits: int) -> int:
+def workspace_bytes(*, batch: int, rows: int, q_heads: int, head_dim: int, splits: int) -> int:
     """Bytes that a call needs which is given neither partial buffers nor one for the LSE."""
-    return _F32 * batch * q_heads * (splits * (head_dim + 1) + 1)
+    return _F32 * batch * rows * q_heads * (splits * (head_dim + 1) + 1)
 
 
 class Parts(Record):
@@ -31,17 +31,17 @@ class Parts(Record):
 
     __slots__ = ()
 
-    shape: tuple[int, int, int, int]
+    shape: tuple[int, int, int, int, int]
     partial_out: int
     partial_lse: int
     lse: int
     size: int
 
     @classmethod
-    def of(cls, shape: tuple[int, int, int, int], given: Mapping[str, TensorView]) -> Self:
-        """shape: [batch, q_heads, splits, head_dim].  given: the call's tensors."""
-        batch, q_heads, splits, head_dim = shape
-        rows = batch * q_heads
+    def of(cls, shape: tuple[int, int, int, int, int], given: Mapping[str, TensorView]) -> Self:
+        """shape: [batch, rows, q_heads, splits, head_dim].  given: the call's tensors."""
+        batch, queries, q_heads, splits, head_dim = shape
+        rows = batch * queries * q_heads
         at, offsets = 0, {}
         for name, size in (("partial_out", rows * splits * head_dim), ("partial_lse", rows * splits), ("lse", rows)):
             offsets[name] = -1 if name in given else at
@@ -50,8 +50,7 @@ class Parts(Record):
 
     def views(self, base: int, device: tuple[str, int]) -> dict[str, TensorView]:
         """The parts that lie in the workspace, for one at address `base`."""
-        batch, q_heads, splits, _ = self.shape
-        shapes = {"partial_out": self.shape, "partial_lse": (batch, q_heads, splits), "lse": (batch, q_heads)}
+        shapes = {"partial_out": self.shape, "partial_lse": self.shape[:4], "lse": self.shape[:3]}
         offsets = {"partial_out": self.partial_out, "partial_lse": self.partial_lse, "lse": self.lse}
         return {
             name: TensorView(base + offset, "f32", shapes[name], contiguous_strides(shapes[name]), device)
@@ -66,8 +65,9 @@ class Parts(Record):
         if 0 not in workspace.shape and workspace.strides != contiguous_strides(workspace.shape):
             faults.append(Fault("workspace", f"strides {list(workspace.strides)}", "a contiguous tensor"))
         if given < self.size:
-            batch, q_heads, splits, head_dim = self.shape
-            why = f"for {batch} requests, {q_heads} heads, {splits} splits, head_dim {head_dim}"
+            batch, rows, q_heads, splits, head_dim = self.shape
+            queries = f" of {rows} queries" if rows > 1 else ""
+            why = f"for {batch} requests{queries}, {q_heads} heads, {splits} splits, head_dim {head_dim}"
             faults.append(Fault("workspace", f"{given} bytes", f"at least {self.size} bytes {why}"))
         if workspace.address % _ALIGNMENT:
             faults.append(Fault("workspace", f"address {workspace.address:#x}", f"a multiple of {_ALIGNMENT} bytes"))
