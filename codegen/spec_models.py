@@ -85,6 +85,11 @@ class OccupancyFacts(SpecModel):
     registers: Annotated[int, Field(gt=0, description="registers of one SIMD, per lane")]
     register_granule: Annotated[int, Field(gt=0, description="a wave's registers are rounded up to this, per lane")]
     waves: Annotated[int, Field(gt=0, description="wave slots of one SIMD")]
+    sgprs: (
+        Annotated[int, Field(gt=0, description="SGPRs that the waves of one SIMD share; left out where each has all")]
+        | None
+    ) = None
+    sgpr_granule: Annotated[int, Field(gt=0, description="a wave's SGPRs are rounded up to this")] = 1
     lds_granule_bytes: Annotated[int, Field(gt=0, description="a workgroup's LDS is rounded up to this, bytes")]
     lds_reserved_bytes: Annotated[int, Field(ge=0, description="LDS that the driver adds to every workgroup, bytes")]
     units: Annotated[
