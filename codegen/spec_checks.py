@@ -144,7 +144,7 @@ def check_family(parsed: Parsed[FamilyFile], targets: Collection[TargetFile], te
         for key in ("when", "require"):
             faults += check_predicate(getattr(constraint, key), ("constraints", index, key), source, on_target)
     faults += _check_arguments(family, source, axes)
-    faults += _check_constants(family, source, {**axes, **launch})
+    faults += _check_constants(family, source, {**axes, **launch}, on_target)
     faults += _check_grid(family, source)
     faults += _check_candidates(family, source, on_target, launch)
     faults += _check_dispatch(family, source, axes, on_target)
@@ -298,11 +298,13 @@ def _check_alignment(argument: ArgumentSpec, path: KeyPath, source: YamlSource, 
     return [Fault(source.where((*here, "axis")), f"{value} bytes", "1, 2, 4, 8 or 16 bytes") for value in wrong]
 
 
-def _check_constants(family: FamilyFile, source: YamlSource, names: Domains) -> list[Fault]:
+def _check_constants(
+    family: FamilyFile, source: YamlSource, names: Domains, on_target: TargetDomains
+) -> list[Fault]:
     faults: list[Fault] = []
     for constant, rule in family.constants.items():
         path: KeyPath = ("constants", constant)
-        given = rule.model_dump(exclude_none=True)
+        given = rule.source()
         if len(given) != 1:
             faults.append(Fault(source.where(path), f"{len(given)} rules", "value_of, next_power_of_two or literal"))
         for key, name in given.items():
@@ -310,6 +312,8 @@ def _check_constants(family: FamilyFile, source: YamlSource, names: Domains) -> 
                 faults.append(_unknown("axis or launch field", name, names, source, (*path, key), key=False))
             elif key == "next_power_of_two" and not all(type(v) is int and v > 0 for v in names[name]):
                 faults.append(Fault(source.where((*path, key)), f"next_power_of_two: {name}", "positive integers only"))
+        if rule.at_least is not None:
+            faults += check_predicate(rule.at_least.when, (*path, "at_least", "when"), source, on_target)
     return faults
 
 

@@ -181,12 +181,24 @@ class ArgumentSpec(SpecModel):
     about: Text | None = None
 
 
+class LeastValue(SpecModel):
+    """What a constant is raised to where a predicate on axes and target holds."""
+
+    when: When
+    value: int
+
+
 class ConstantRule(SpecModel):
     """A compile-time constant of the kernel: an axis or launch value, its next power of two, or a literal."""
 
     value_of: Name | None = None
     next_power_of_two: Name | None = None
     literal: int | None = None
+    at_least: LeastValue | None = None
+
+    def source(self) -> dict[str, Any]:
+        """Where the value comes from, by the rule's key: one entry in a sound rule."""
+        return self.model_dump(include={"value_of", "next_power_of_two", "literal"}, exclude_none=True)
 
 
 class Launch(SpecModel):
