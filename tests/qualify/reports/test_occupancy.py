@@ -122,7 +122,7 @@ def test_occupancy_is_what_llvm_says(facts, target, unit, features, wavefront_si
             assert found.waves / found.simds == llvm_occupancy(target, vgprs, threads, lds, features), (vgprs, lds)
 
 
-@pytest.mark.parametrize(("sgprs", "waves"), [(48, 8), (96, 8), (97, 7), (102, 7), (108, 7)])
+@pytest.mark.parametrize(("sgprs", "waves"), [(48, 8), (80, 8), (97, 7), (102, 7), (108, 7)])
 def test_sgprs_limit_the_waves_that_share_them(facts, sgprs, waves):
     found = occupancy(
         facts["gfx942"], "cu", wavefront_size=64, registers=32, lds_bytes=0, threads=64, sgprs=sgprs
