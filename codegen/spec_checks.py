@@ -298,9 +298,7 @@ def _check_alignment(argument: ArgumentSpec, path: KeyPath, source: YamlSource, 
     return [Fault(source.where((*here, "axis")), f"{value} bytes", "1, 2, 4, 8 or 16 bytes") for value in wrong]
 
 
-def _check_constants(
-    family: FamilyFile, source: YamlSource, names: Domains, on_target: TargetDomains
-) -> list[Fault]:
+def _check_constants(family: FamilyFile, source: YamlSource, names: Domains, on_target: TargetDomains) -> list[Fault]:
     faults: list[Fault] = []
     for constant, rule in family.constants.items():
         path: KeyPath = ("constants", constant)

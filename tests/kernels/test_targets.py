@@ -32,7 +32,9 @@ def test_the_readers_follow_from_the_targets_features(target):
     assert {each["reader"] for each in axes if each["kv_format"] == "bf16"} == {"generic"}
     for kv_format in ("bf16", "fp8_per_token_head"):
         # Some row takes any layout and any extent.
-        assert {each["offset_bits"] for each in axes if each["kv_format"] == kv_format and each["alignment"] == 1} == {64}
+        assert {each["offset_bits"] for each in axes if each["kv_format"] == kv_format and each["alignment"] == 1} == {
+            64
+        }
 
 
 # gfx1201 and the NVIDIA targets of the first bundle are compiled all over the tests.

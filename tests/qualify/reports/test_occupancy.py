@@ -124,9 +124,7 @@ def test_occupancy_is_what_llvm_says(facts, target, unit, features, wavefront_si
 
 @pytest.mark.parametrize(("sgprs", "waves"), [(48, 8), (80, 8), (97, 7), (102, 7), (108, 7)])
 def test_sgprs_limit_the_waves_that_share_them(facts, sgprs, waves):
-    found = occupancy(
-        facts["gfx942"], "cu", wavefront_size=64, registers=32, lds_bytes=0, threads=64, sgprs=sgprs
-    )
+    found = occupancy(facts["gfx942"], "cu", wavefront_size=64, registers=32, lds_bytes=0, threads=64, sgprs=sgprs)
     assert found.waves / found.simds == waves
     assert ("sgprs" in found.limited_by) == (waves < 8)
 
