@@ -253,6 +253,12 @@ WRONG = {
         "27:10: 2 rules; allowed: value_of, next_power_of_two or literal",
         "",
     ),
+    "constant raised where nothing can be": (
+        "BLOCK: {next_power_of_two: width}",
+        "BLOCK: {next_power_of_two: width, at_least: {when: {width: 65}, value: 128}}",
+        "28:62: width is never 65; allowed: 64, 96",
+        "",
+    ),
     "launch field called as an axis": (
         "  unroll: {values: [1, 2]",
         "  width: {values: [64]",
