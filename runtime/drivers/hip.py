@@ -58,8 +58,8 @@ _TEXTS = ("hipGetErrorName", "hipGetErrorString")
 MULTIPROCESSORS, SHARED_PER_BLOCK = 63, 74
 # hipDeviceProp_tR0600: bytes in all, offset and length of gcnArchName.
 PROPERTIES_BYTES, ARCH_OFFSET, ARCH_BYTES = 1472, 1160, 256
-# What a workgroup of gfx942, gfx11 and gfx12 can have, whatever a driver says.  CDNA3, RDNA3 and RDNA4 ISA documents, on
-# LDS allocation.
+# What a workgroup of gfx942, gfx11 and gfx12 can have, whatever a driver says.  CDNA3, RDNA3 and RDNA4 ISA documents,
+# on LDS allocation.
 _LARGEST_LDS = 64 * 1024
 
 
