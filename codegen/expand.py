@@ -58,11 +58,12 @@ def candidates(family: FamilyFile, target: TargetFile, problem: Problem) -> list
     """The launches to try for a problem, each once, in the order of the family file."""
     known = {**target_facts(target), **dict(problem.axes)}
     names = [*family.launch, "num_stages", "num_warps"]
+    decided = {name: field.feature in target.features for name, field in family.launch.items() if field.feature}
     found: dict[Candidate, None] = {}
     for group in family.candidates:
         if holds(group.when, known):
             for launch in group.launches:
-                given = launch.model_dump()
+                given = {**launch.model_dump(), **decided}
                 found[Candidate(problem, tuple((name, given[name]) for name in names))] = None
     return list(found)
 

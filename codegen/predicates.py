@@ -4,7 +4,7 @@ when      = { name : test , ... }           all must hold; the empty mapping alw
 test      = value                           equal, and of the same type
           | [ value , ... ]                 one of these
           | { operator : operand , ... }    all must hold
-operator  = "not" (value or list) | "at_least" | "at_most" | "multiple_of" (integer) | "contains" (value)
+operator  = "not" (value or list) | "at_least" | "at_most" | "multiple_of" (integer) | "contains" | "lacks" (value)
 name      = an axis, a launch field, or one of target.name, target.backend, target.arch, target.wavefront_size,
             target.features
 """
@@ -19,7 +19,8 @@ from assay.bundle.faults import Fault, did_you_mean
 from .yaml_source import KeyPath, YamlSource
 
 INTEGER_OPERATORS = ("at_least", "at_most", "multiple_of")
-OPERATORS = ("not", "contains", *INTEGER_OPERATORS)
+LIST_OPERATORS = ("contains", "lacks")
+OPERATORS = ("not", *LIST_OPERATORS, *INTEGER_OPERATORS)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -48,6 +49,8 @@ def _operator_holds(operator: str, operand: Any, value: Any) -> bool:
             return not _is_one_of(operand, value)
         case "contains":
             return operand in value
+        case "lacks":
+            return operand not in value
         case "at_least":
             return value >= operand
         case "at_most":
@@ -92,17 +95,19 @@ def _check_test(name: str, test: Any, path: KeyPath, source: YamlSource, domain:
         elif operator in INTEGER_OPERATORS:
             faults.extend(_check_integer(operator, operand, here, source, domain))
         else:
-            faults.extend(_check_contains(operand, here, source, domain))
+            faults.extend(_check_list_operator(operator, operand, here, source, domain))
     return faults
 
 
-def _check_contains(operand: Any, path: KeyPath, source: YamlSource, domain: Collection[Any]) -> list[Fault]:
+def _check_list_operator(
+    operator: str, operand: Any, path: KeyPath, source: YamlSource, domain: Collection[Any]
+) -> list[Fault]:
     if not all(isinstance(value, tuple) for value in domain):
-        return [Fault(source.where(path, key=True), "contains", "on a list only, as target.features is")]
+        return [Fault(source.where(path, key=True), operator, "on a list only, as target.features is")]
     known = sorted({item for value in domain for item in value})
     if any(same(item, operand) for item in known):
         return []
-    # A name that no list holds would exclude every problem without a word.
+    # A name that no list holds would exclude every problem, or none, without a word.
     given = f"{_spell(operand)}, which no target has"
     return [Fault(source.where(path), given, ", ".join(known), did_you_mean(operand, known))]
 

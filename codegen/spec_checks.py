@@ -132,6 +132,11 @@ def check_family(parsed: Parsed[FamilyFile], targets: Collection[TargetFile], te
     faults += _check_values(family.axes, "axes", source)
     faults += _check_values(family.launch, "launch", source)
     faults += [
+        Fault(source.where(("launch", name, "values")), f"{field.values}", "[false, true] for a field with a feature")
+        for name, field in family.launch.items()
+        if field.feature and field.values != [False, True]
+    ]
+    faults += [
         Fault(
             source.where(("launch", name), key=True),
             f"{name} is taken",
@@ -144,7 +149,7 @@ def check_family(parsed: Parsed[FamilyFile], targets: Collection[TargetFile], te
         for key in ("when", "require"):
             faults += check_predicate(getattr(constraint, key), ("constraints", index, key), source, on_target)
     faults += _check_arguments(family, source, axes)
-    faults += _check_constants(family, source, {**axes, **launch})
+    faults += _check_constants(family, source, {**axes, **launch}, on_target)
     faults += _check_grid(family, source, {**axes, **launch})
     faults += _check_candidates(family, source, on_target, launch)
     faults += _check_dispatch(family, source, axes, on_target)
@@ -298,11 +303,11 @@ def _check_alignment(argument: ArgumentSpec, path: KeyPath, source: YamlSource, 
     return [Fault(source.where((*here, "axis")), f"{value} bytes", "1, 2, 4, 8 or 16 bytes") for value in wrong]
 
 
-def _check_constants(family: FamilyFile, source: YamlSource, names: Domains) -> list[Fault]:
+def _check_constants(family: FamilyFile, source: YamlSource, names: Domains, on_target: TargetDomains) -> list[Fault]:
     faults: list[Fault] = []
     for constant, rule in family.constants.items():
         path: KeyPath = ("constants", constant)
-        given = rule.model_dump(exclude_none=True)
+        given = rule.source()
         if len(given) != 1:
             faults.append(Fault(source.where(path), f"{len(given)} rules", "value_of, next_power_of_two or literal"))
         for key, name in given.items():
@@ -310,6 +315,8 @@ def _check_constants(family: FamilyFile, source: YamlSource, names: Domains) -> 
                 faults.append(_unknown("axis or launch field", name, names, source, (*path, key), key=False))
             elif key == "next_power_of_two" and not all(type(v) is int and v > 0 for v in names[name]):
                 faults.append(Fault(source.where((*path, key)), f"next_power_of_two: {name}", "positive integers only"))
+        if rule.at_least is not None:
+            faults += check_predicate(rule.at_least.when, (*path, "at_least", "when"), source, on_target)
     return faults
 
 
@@ -354,7 +361,13 @@ def _check_candidates(family: FamilyFile, source: YamlSource, on_target: TargetD
         for number, item in enumerate(group.launches):
             path: KeyPath = ("candidates", index, "launches", number)
             given = item.model_dump()
-            missing = [name for name in launch if name not in given]
+            decided = [name for name, field in family.launch.items() if field.feature]
+            faults += [
+                Fault(source.where((*path, name), key=True), name, "nothing: the target's features decide it")
+                for name in decided
+                if name in given
+            ]
+            missing = [name for name in launch if name not in given and name not in decided]
             if missing:
                 faults.append(
                     Fault(source.where(path), f"no {', '.join(missing)}", f"all of {', '.join(sorted(launch))}")

@@ -90,6 +90,11 @@ class OccupancyFacts(SpecModel):
     registers: Annotated[int, Field(gt=0, description="registers of one SIMD, per lane")]
     register_granule: Annotated[int, Field(gt=0, description="a wave's registers are rounded up to this, per lane")]
     waves: Annotated[int, Field(gt=0, description="wave slots of one SIMD")]
+    sgprs: (
+        Annotated[int, Field(gt=0, description="SGPRs that the waves of one SIMD share; left out where each has all")]
+        | None
+    ) = None
+    sgpr_granule: Annotated[int, Field(gt=0, description="a wave's SGPRs are rounded up to this")] = 1
     lds_granule_bytes: Annotated[int, Field(gt=0, description="a workgroup's LDS is rounded up to this, bytes")]
     lds_reserved_bytes: Annotated[int, Field(ge=0, description="LDS that the driver adds to every workgroup, bytes")]
     units: Annotated[
@@ -151,6 +156,14 @@ class Axis(SpecModel):
     about: Text
 
 
+class LaunchAxis(Axis):
+    """A field of a launch.  With `feature` the target decides it, and candidates do not give it."""
+
+    feature: Annotated[
+        Name | None, Field(description="the field is true where the target has this feature, and false elsewhere")
+    ] = None
+
+
 class Constraint(SpecModel):
     when: When
     require: When
@@ -181,12 +194,24 @@ class ArgumentSpec(SpecModel):
     about: Text | None = None
 
 
+class LeastValue(SpecModel):
+    """What a constant is raised to where a predicate on axes and target holds."""
+
+    when: When
+    value: int
+
+
 class ConstantRule(SpecModel):
     """A compile-time constant of the kernel: an axis or launch value, its next power of two, or a literal."""
 
     value_of: Name | None = None
     next_power_of_two: Name | None = None
     literal: int | None = None
+    at_least: LeastValue | None = None
+
+    def source(self) -> dict[str, Any]:
+        """Where the value comes from, by the rule's key: one entry in a sound rule."""
+        return self.model_dump(include={"value_of", "next_power_of_two", "literal"}, exclude_none=True)
 
 
 class Launch(SpecModel):
@@ -252,7 +277,7 @@ class FamilyFile(SpecModel):
         dict[Name, Text], Field(description="sizes that the caller gives and no tensor has; the grid may use them")
     ] = {}
     grid: Annotated[list[list[GridTerm]], Field(min_length=1, max_length=3)]
-    launch: dict[Name, Axis] = {}
+    launch: dict[Name, LaunchAxis] = {}
     candidates: Annotated[list[CandidateGroup], Field(min_length=1)]
     dispatch: dict[Name, Literal["equal", "multiple_of", "at_least", "at_most"]]
     conditions: list[DispatchCondition] = []

@@ -32,6 +32,7 @@ _VALUES = {"type": "array", "minItems": 1, "items": _VALUE}
 _OPERANDS: dict[str, Any] = {
     "not": {"description": "none of these", "anyOf": [_VALUE, _VALUES]},
     "contains": {"description": "a list that has this, as target.features is", **_VALUE},
+    "lacks": {"description": "a list that does not have this", **_VALUE},
     **{name: {"type": "integer"} for name in INTEGER_OPERATORS},
     "multiple_of": {"type": "integer", "minimum": 1},
 }

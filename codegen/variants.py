@@ -18,6 +18,7 @@ from .records import (
     spell,
 )
 from .render import Renderer
+from .spec_checks import target_facts
 from .spec_models import ArgumentSpec, ConstantRule, FamilyFile, TargetFile
 
 TRITON_SCALARS = {"bf16": "bf16", "f16": "fp16", "f32": "fp32", "u8": "u8", "i8": "i8", "i32": "i32", "i64": "i64"}
@@ -29,7 +30,8 @@ ID_DIGITS = 16
 def make_variant(family: FamilyFile, target: TargetFile, candidate: Candidate, renderer: Renderer) -> Variant:
     """Everything needed to compile and to judge one candidate.  Raises TemplateError."""
     axes, launch = dict(candidate.problem.axes), dict(candidate.launch)
-    constants = {name: _constant(rule, {**axes, **launch}) for name, rule in family.constants.items()}
+    values = {**target_facts(target), **axes, **launch}
+    constants = {name: _constant(rule, values) for name, rule in family.constants.items()}
     source = renderer.render(family.template, {**axes, **launch, "constants": constants})
     arguments = arguments_of(family, candidate.problem.axes)
     signature = [(argument.name, _triton_type(argument, axes)) for argument in arguments]
@@ -137,6 +139,13 @@ def _divisibility(arguments: list[ArgumentSpec], axes: dict[str, Any]) -> list[t
 
 
 def _constant(rule: ConstantRule, values: dict[str, Any]) -> int:
+    value = _constant_source(rule, values)
+    if rule.at_least is not None and holds(rule.at_least.when, values):
+        return max(value, rule.at_least.value)
+    return value
+
+
+def _constant_source(rule: ConstantRule, values: dict[str, Any]) -> int:
     if rule.literal is not None:
         return rule.literal
     if rule.value_of is not None:

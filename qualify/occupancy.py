@@ -3,12 +3,13 @@
     workgroups = the least of what registers, LDS, wave slots and workgroup slots of one unit (WGP, CU, SM) hold
       registers   waves a SIMD = registers // round_up(the kernel's, register_granule); all SIMDs // waves a workgroup
       LDS         lds_bytes // round_up(the workgroup's + lds_reserved_bytes, lds_granule_bytes)
+      SGPRs       the same of sgprs and sgpr_granule, where the waves of a SIMD share them
       waves       wave slots of all SIMDs // waves a workgroup
       workgroups  slots of the unit, where it has fewer than the wave slots need
 
 The same steps serve both vendors: LLVM's AMDGPUBaseInfo.cpp (getNumWavesPerEUWithNumVGPRs, getMaxWorkGroupsPerCU) and
 NVIDIA's cuda_occupancy.h (cudaOccMaxActiveBlocksPerMultiprocessor).  SGPRs never limit gfx10 and later: every wave has
-all of them.  The figures are the target file's `occupancy`.
+all of them, and the target file says nothing of them.  The figures are the target file's `occupancy`.
 """
 
 from __future__ import annotations
@@ -69,20 +70,30 @@ def unit_of(kernel: objects.Kernel) -> str:
 
 
 def occupancy(
-    facts: OccupancyFacts, unit: str, *, wavefront_size: int, registers: int, lds_bytes: int, threads: int
+    facts: OccupancyFacts,
+    unit: str,
+    *,
+    wavefront_size: int,
+    registers: int,
+    lds_bytes: int,
+    threads: int,
+    sgprs: int = 0,
 ) -> Occupancy:
     """Occupancy of a kernel with `registers` a lane, and of workgroups of `threads` that use `lds_bytes`.
+
+    sgprs: of one wave; they count only where the waves of a SIMD share a file of them.
 
     0 workgroups means that not even one fits.  Raises KeyError for a unit that the target does not have.
     """
     has = facts.units[unit]
     waves_a_workgroup = _divide_up(threads, wavefront_size)
-    allocated = max(_divide_up(registers, facts.register_granule), 1) * facts.register_granule
     lds = _divide_up(lds_bytes + facts.lds_reserved_bytes, facts.lds_granule_bytes) * facts.lds_granule_bytes
     limits = {
-        "registers": facts.registers // allocated * has.simds // waves_a_workgroup,
+        "registers": _held(facts.registers, registers, facts.register_granule) * has.simds // waves_a_workgroup,
         "waves": facts.waves * has.simds // waves_a_workgroup,
     }
+    if facts.sgprs is not None:
+        limits["sgprs"] = _held(facts.sgprs, sgprs, facts.sgpr_granule) * has.simds // waves_a_workgroup
     if lds:
         limits["lds"] = has.lds_bytes // lds
     if has.workgroups is not None:
@@ -115,8 +126,19 @@ def occupancy_of(
         return None
     wavefront_size, registers, lds_bytes, threads = known
     return occupancy(
-        facts, unit, wavefront_size=wavefront_size, registers=registers, lds_bytes=lds_bytes, threads=threads
+        facts,
+        unit,
+        wavefront_size=wavefront_size,
+        registers=registers,
+        lds_bytes=lds_bytes,
+        threads=threads,
+        sgprs=resources.sgpr_count or 0,
     )
+
+
+def _held(file: int, wanted: int, granule: int) -> int:
+    """How many waves a register file holds that want `wanted` each."""
+    return file // (max(_divide_up(wanted, granule), 1) * granule)
 
 
 def _divide_up(value: int, divisor: int) -> int:

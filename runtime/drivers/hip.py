@@ -65,7 +65,8 @@ _POINTER_BYTES, _MANAGED_OFFSET = 32, 24
 # hipMemoryType, as ROCm 6 and later number it.
 _DEVICE_MEMORY, _MANAGED_MEMORY = 2, 3
 _INVALID_VALUE = 1
-# What a workgroup of gfx12 can have, whatever a driver says.  RDNA4 ISA document, on LDS allocation.
+# What a workgroup of gfx942, gfx11 and gfx12 can have, whatever a driver says.  CDNA3, RDNA3 and RDNA4 ISA documents,
+# on LDS allocation.
 _LARGEST_LDS = 64 * 1024
 
 

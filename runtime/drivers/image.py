@@ -11,7 +11,7 @@ import struct
 _HEADER = struct.Struct("<4sBBBBB7xHHIQQQI")
 _AMD, _NVIDIA = 224, 190
 # EF_AMDGPU_MACH.  A processor that is not listed is left to the driver, which compares all of them.
-_PROCESSORS = {0x48: "gfx1200", 0x4E: "gfx1201"}
+_PROCESSORS = {0x41: "gfx1100", 0x48: "gfx1200", 0x4A: "gfx1151", 0x4C: "gfx942", 0x4E: "gfx1201"}
 _CUDA_ABI, _CUDA_13_ABI = 0x33, 0x41
 
 

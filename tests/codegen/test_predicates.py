@@ -26,6 +26,8 @@ FACTS = {"gqa": 8, "window": False, "one": 1, "kv": "bf16", "target.features": (
         ({"gqa": {"multiple_of": 3}}, False),
         ({"target.features": {"contains": "fp8"}}, True),
         ({"target.features": {"contains": "fp"}}, False),
+        ({"target.features": {"lacks": "fp8"}}, False),
+        ({"target.features": {"lacks": "fp"}}, True),
         ({"gqa": 8, "kv": "bf16"}, True),
         ({"gqa": 8, "kv": "fp8"}, False),
     ],

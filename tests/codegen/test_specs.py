@@ -87,7 +87,7 @@ WRONG = {
     "unknown operator": (
         "{alignment: 4,",
         "{alignment: {at_leest: 4},",
-        "16:24: unknown operator 'at_leest'; allowed: not, contains, at_least",
+        "16:24: unknown operator 'at_leest'; allowed: not, contains, lacks, at_least",
         "did you mean at_least?",
     ),
     "operand of another type": (
@@ -107,6 +107,18 @@ WRONG = {
         "{x_dtype: {contains: f32},",
         "16:22: contains; allowed: on a list only",
         "",
+    ),
+    "lacks on no list": (
+        "{alignment: 4,",
+        "{x_dtype: {lacks: f32},",
+        "16:22: lacks; allowed: on a list only",
+        "",
+    ),
+    "lacking a feature that no target has": (
+        "target.backend: cuda",
+        "target.features: {lacks: toy_featur}",
+        "16:51: toy_featur, which no target has; allowed: toy_feature",
+        "did you mean toy_feature?",
     ),
     "feature that no target has": (
         "target.backend: cuda",
@@ -239,6 +251,12 @@ WRONG = {
         "WIDTH: {value_of: width}",
         "WIDTH: {value_of: width, literal: 3}",
         "27:10: 2 rules; allowed: value_of, next_power_of_two or literal",
+        "",
+    ),
+    "constant raised where nothing can be": (
+        "BLOCK: {next_power_of_two: width}",
+        "BLOCK: {next_power_of_two: width, at_least: {when: {width: 65}, value: 128}}",
+        "28:62: width is never 65; allowed: 64, 96",
         "",
     ),
     "launch field called as an axis": (

@@ -123,6 +123,18 @@ def test_constants_are_axis_values_launch_values_and_powers_of_two(make_variants
     assert found == {(*row, ("UNROLL", n)) for row in (wide, narrow) for n in (1, 2)}
 
 
+def test_a_constant_is_raised_on_the_targets_that_ask_for_it(make_variants, tmp_path):
+    specs = copy_toy(tmp_path / "toy")
+    rule = "BLOCK: {next_power_of_two: width, at_least: {when: {target.backend: cuda, width: 64}, value: 100}}"
+    edit(specs, FAMILY, "BLOCK: {next_power_of_two: width}", rule)
+    blocks = {
+        target: {tuple(dict(v.request.constants)[name] for name in ("WIDTH", "BLOCK")) for v in variants}
+        for target in ("gfx1201", "sm90")
+        for variants in [make_variants(target, specs=specs)]
+    }
+    assert blocks == {"gfx1201": {(64, 64), (96, 128)}, "sm90": {(64, 100), (96, 128)}}
+
+
 def literals(source):
     """Integer literals of a rendered kernel outside its docstrings."""
     return {

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import yaml
 
 from assay import kernel_specs
 from assay.codegen.cache import CompileCache, cache_key
@@ -55,10 +57,10 @@ def shipped_specs() -> SpecSet:
     return load_specs(Path(kernel_specs.DIRECTORY))
 
 
-def problems(specs: SpecSet, family: str, **axes: object) -> list[Problem]:
-    """The family's core problems on gfx1201 with these axis values."""
+def problems(specs: SpecSet, family: str, target: str = TARGET, **axes: object) -> list[Problem]:
+    """The family's core problems on a target with these axis values."""
     only = {"family": (family,), **{name: (str(value).lower(),) for name, value in axes.items()}}
-    return [item for item in expand(specs, TARGET, Selection("core", only)) if isinstance(item, Problem)]
+    return [item for item in expand(specs, target, Selection("core", only)) if isinstance(item, Problem)]
 
 
 @functools.cache
@@ -67,16 +69,34 @@ def shipped(family: str, **axes: object) -> Shipped:
     return first_qualified(shipped_specs(), family, **axes)
 
 
+@functools.cache
+def shipped_without(features: tuple[str, ...], family: str, **axes: object) -> Shipped:
+    """The same for a target that lacks these features: what other targets' readers and forms make of the case."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(shutil.copytree(kernel_specs.DIRECTORY, Path(folder, "specs")))
+        path = copy / "targets" / f"{TARGET}.yaml"
+        target = yaml.safe_load(path.read_text())
+        target["features"] = [name for name in target["features"] if name not in features]
+        path.write_text(yaml.safe_dump(target))
+        return first_qualified(load_specs(copy), family, **axes)
+
+
 def first_qualified(specs: SpecSet, family: str, **axes: object) -> Shipped:
     """The first candidate of the one problem that passes the static gates."""
-    (problem,) = problems(specs, family, **axes)
-    model, target = specs.families[family].model, specs.target(TARGET)
-    for candidate in candidates(model, target, problem):
-        variant = make_variant(model, target, candidate, Renderer(specs.templates))
+    variant, outcome = first_qualified_on(specs, TARGET, family, **axes)
+    return Shipped(variant, outcome, specs.families[family].model, Program.load(outcome.code, where=variant.id))
+
+
+def first_qualified_on(specs: SpecSet, target: str, family: str, **axes: object) -> tuple[Variant, Outcome]:
+    """The same on any target, where nothing may execute it."""
+    (problem,) = problems(specs, family, target, **axes)
+    model, wanted = specs.families[family].model, specs.target(target)
+    for candidate in candidates(model, wanted, problem):
+        variant = make_variant(model, wanted, candidate, Renderer(specs.templates))
         outcome = _compiled(variant)
-        if not judge(variant, outcome, target, model).reasons:
-            return Shipped(variant, outcome, model, Program.load(outcome.code, where=variant.id))
-    raise AssertionError(f"no candidate of {problem.label} qualifies")
+        if not judge(variant, outcome, wanted, model).reasons:
+            return variant, outcome
+    raise AssertionError(f"no candidate of {problem.label} qualifies on {target}")
 
 
 def _compiled(variant: Variant) -> Outcome:

@@ -121,6 +121,7 @@ BAD_PREDICATES = [
     {"width": None},
     {"width": {"not": []}},
     {"width": {"contains": [64]}},
+    {"width": {"lacks": [64]}},
     {"target.vendor": "amd"},
     {"target": {"name": "gfx1201"}},
     {"a b": 1},
@@ -133,6 +134,7 @@ GOOD_PREDICATES = [
     {"x_dtype": {"not": "f16"}},
     {"x_dtype": {"not": ["f16", "f32"]}},
     {"target.features": {"contains": "toy_feature"}},
+    {"target.features": {"lacks": "toy_feature"}},
     {"target.backend": "hip", "width": {"multiple_of": 32}},
 ]
 

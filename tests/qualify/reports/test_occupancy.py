@@ -86,7 +86,7 @@ def test_occupancy_is_what_nvidias_calculator_gives(facts, target, registers, th
     assert found.workgroups == blocks
 
 
-def llvm_occupancy(vgprs, threads, lds, features):
+def llvm_occupancy(processor, vgprs, threads, lds, features):
     """Waves a SIMD by the comment of LLVM's own assembly, for a kernel with static LDS."""
     from triton._C.libtriton import llvm
 
@@ -97,20 +97,41 @@ def llvm_occupancy(vgprs, threads, lds, features):
         f'{memory}define amdgpu_kernel void @k() #0 {{\n  call void asm sideeffect "", "~{{v{vgprs - 1}}}"()\n{use}'
         f'  ret void\n}}\nattributes #0 = {{ nounwind "amdgpu-flat-work-group-size"="{threads},{threads}" }}\n'
     )
-    text = llvm.translate_to_asm(source, "amdgcn-amd-amdhsa", "gfx1201", features, [], True, False, False)
+    text = llvm.translate_to_asm(source, "amdgcn-amd-amdhsa", processor, features, [], True, False, False)
     assert int(re.search(r"; NumVgprs: (\d+)", text)[1]) == vgprs
     return int(re.search(r"; Occupancy: (\d+)", text)[1])
 
 
 # A wave a SIMD and workgroup: LLVM rounds waves a SIMD up and does not ask whether workgroups fit as a whole.
-@pytest.mark.parametrize(("unit", "features", "threads"), [("wgp", "", 128), ("cu", "+cumode", 64)])
-def test_occupancy_is_what_llvm_says(facts, unit, features, threads):
+@pytest.mark.parametrize(
+    ("target", "unit", "features", "wavefront_size", "threads"),
+    [
+        ("gfx1201", "wgp", "", 32, 128),
+        ("gfx1201", "cu", "+cumode", 32, 64),
+        ("gfx1100", "wgp", "", 32, 128),
+        ("gfx1151", "wgp", "", 32, 128),
+        ("gfx942", "cu", "", 64, 256),
+    ],
+)
+def test_occupancy_is_what_llvm_says(facts, target, unit, features, wavefront_size, threads):
     for vgprs in (8, 24, 96, 97, 120, 144, 168, 169, 192, 193, 240, 241, 256):
         for lds in (0, 8_192, 16_384, 32_768):
             found = occupancy(
-                facts["gfx1201"], unit, wavefront_size=32, registers=vgprs, lds_bytes=lds, threads=threads
+                facts[target], unit, wavefront_size=wavefront_size, registers=vgprs, lds_bytes=lds, threads=threads
             )
-            assert found.waves / found.simds == llvm_occupancy(vgprs, threads, lds, features), (vgprs, lds)
+            assert found.waves / found.simds == llvm_occupancy(target, vgprs, threads, lds, features), (vgprs, lds)
+
+
+@pytest.mark.parametrize(("sgprs", "waves"), [(48, 8), (80, 8), (97, 7), (102, 7), (108, 7)])
+def test_sgprs_limit_the_waves_that_share_them(facts, sgprs, waves):
+    found = occupancy(facts["gfx942"], "cu", wavefront_size=64, registers=32, lds_bytes=0, threads=64, sgprs=sgprs)
+    assert found.waves / found.simds == waves
+    assert ("sgprs" in found.limited_by) == (waves < 8)
+
+
+def test_sgprs_limit_nothing_where_every_wave_has_all(facts):
+    found = occupancy(facts["gfx1100"], "wgp", wavefront_size=32, registers=8, lds_bytes=0, threads=64, sgprs=108)
+    assert "sgprs" not in found.to_dict()["workgroups_by"]
 
 
 def test_waves_are_said_as_the_vendors_tools_say_them(facts):
