@@ -166,7 +166,7 @@ class Alignment(SpecModel):
 
 class ArgumentSpec(SpecModel):
     name: Name
-    kind: Literal["pointer", "scalar", "stride"]
+    kind: Literal["pointer", "scalar", "size", "stride"]
     dtype: Dtype | None = None
     dtype_by: dict[Name, dict[str, Dtype]] | None = None
     role: Literal["input", "output", "inout"] | None = None

@@ -11,7 +11,7 @@ from assay.bundle.records import grid_size
 from assay.reference import Case
 from assay.reference.judging import CaseResult, compare
 
-# (name, kind, dtype, pointer that a stride is of, index of its dimension)
+# (name, kind, dtype, pointer that a stride or size is of, index of its dimension)
 CallArgument = tuple[str, str, str, str | None, int | None]
 
 
@@ -49,6 +49,9 @@ def judge_case(request: CallRequest, case: Case, execute: Callable[[], str]) -> 
 
 
 def number_of(argument: CallArgument, case: Case) -> int | float:
-    """The value of a stride or scalar argument."""
+    """The value of a stride, size or scalar argument."""
     name, kind, _, of, dim = argument
-    return case.tensors[of or ""].strides[dim or 0] if kind == "stride" else case.scalars[name]
+    if of is None:
+        return case.scalars[name]
+    tensor = case.tensors[of]
+    return (tensor.shape if kind == "size" else tensor.strides)[dim or 0]

@@ -44,12 +44,12 @@ class Pointer(NamedTuple):
 class Contract:
     """What a family's calls must bring.
 
-    By the argument's name: pointers; scalars, as f32, i32 or i64; strides, as the tensor and the dimension of it that
-    they belong to.  extents: field of a dispatch condition -> tensors of whose extents it is the largest, in bytes.
+    By the argument's name: pointers; scalars, as f32, i32 or i64; strides and sizes, as the tensor and the dimension of
+    it that they belong to.  extents: field of a dispatch condition -> tensors of whose extents it is the largest, in bytes.
     dimensions: sizes that a caller gives and no tensor has.
     """
 
-    __slots__ = ("_strided", "dimensions", "extents", "family", "pointers", "scalars", "strides")
+    __slots__ = ("_strided", "dimensions", "extents", "family", "pointers", "scalars", "sizes", "strides")
 
     def __init__(self, family: str, document: Mapping[str, Any]):
         """document: the manifest's `families` entry."""
@@ -58,6 +58,7 @@ class Contract:
         self.pointers = {a["name"]: _pointer(a) for a in arguments if a["kind"] == "pointer"}
         self.scalars = {a["name"]: a["dtype"] for a in arguments if a["kind"] == "scalar"}
         self.strides = {a["name"]: (a["of"], a["dim"]) for a in arguments if a["kind"] == "stride"}
+        self.sizes = {a["name"]: (a["of"], a["dim"]) for a in arguments if a["kind"] == "size"}
         self.dimensions = tuple(document.get("dimensions", ()))
         self.extents = {field: tuple(names) for field, names in document.get("extents", {}).items()}
         # Dimensions that have a stride argument.
@@ -194,10 +195,12 @@ class Contract:
             if (name, word) in self._strided and size > 1:
                 yield word, stride
 
-    def stride_value(self, name: str, views: Mapping[str, TensorView]) -> int:
-        """What to pass as the stride argument, in elements; 0 where its dimension has at most one element."""
-        tensor, dimension = self.strides[name]
+    def number_of(self, name: str, views: Mapping[str, TensorView]) -> int:
+        """What to pass as a size or stride, in elements; as the stride of a dimension of at most one element, 0."""
+        tensor, dimension = self.sizes.get(name) or self.strides[name]
         view, axis = views[tensor], self.pointers[tensor].shape.index(dimension)
+        if name in self.sizes:
+            return view.shape[axis]
         return view.strides[axis] if view.shape[axis] > 1 else 0
 
     def name_faults(self, given: Iterable[str], wanted: Iterable[str], row: str) -> list[Fault]:
