@@ -45,8 +45,8 @@ class Contract:
     """What a family's calls must bring.
 
     By the argument's name: pointers; scalars, as f32, i32 or i64; strides and sizes, as the tensor and the dimension of
-    it that they belong to.  extents: field of a dispatch condition -> tensors of whose extents it is the largest, in bytes.
-    dimensions: sizes that a caller gives and no tensor has.
+    it that they belong to.  extents: field of a dispatch condition -> tensors of whose extents it is the largest, in
+    bytes.  dimensions: sizes that a caller gives and no tensor has.
     """
 
     __slots__ = ("_strided", "dimensions", "extents", "family", "pointers", "scalars", "sizes", "strides")

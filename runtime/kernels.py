@@ -13,6 +13,7 @@ from assay.bundle.faults import BundleError, Fault
 from assay.bundle.reader import Bundle
 from assay.bundle.records import TargetRecord
 
+from .calls.kv_methods import KvMethods
 from .choosing import Chooser
 from .errors import ArchitectureError, ArgumentError, BundleLoadError, NoMatchError
 from .limits import MOST_SPLITS
@@ -58,7 +59,7 @@ def load(path: str | os.PathLike[str], device: Device | str | Any = None, *, deb
         raise
 
 
-class Kernels(Chooser):
+class Kernels(KvMethods, Chooser):
     """The kernels of one bundle on one device. Made by `load`; safe to use from several threads.
 
     A request, for the methods that pick rows, is the call's own facts as keywords: `head_dim=128, gqa=8,
