@@ -103,7 +103,9 @@ def numbers_of_every_kind():
     """FP32 of every binade, ties of both formats and their neighbours, zeros, infinities and NaN."""
     rng = np.random.default_rng(0)
     values = e4m3fn_values()[:0x7F]
-    ties = np.concatenate([(values[1:] + values[:-1]) / 2, np.arange(128) + 0.5, values, [464, 465, 1000, 126.6, 127.6]])
+    ties = np.concatenate(
+        [(values[1:] + values[:-1]) / 2, np.arange(128) + 0.5, values, [464, 465, 1000, 126.6, 127.6]]
+    )
     near = ties.astype(np.float32).view(np.uint32)
     special = np.array([0, 0x7F800000, 0x7FC00000, 0x7F800001, 1, 0x007FFFFF, 0x7F7FFFFF], np.uint32)
     anything = rng.integers(0, 1 << 31, 4096, np.uint32)
