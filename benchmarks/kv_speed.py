@@ -1,11 +1,11 @@
-"""GPU time of storing and reconstructing cache rows from a bundle, next to a plain copy of as many bytes in the same run.
+"""GPU time of storing and reconstructing cache rows from a bundle, next to a plain copy of as many bytes in that run.
 
     python benchmarks/kv_speed.py BUNDLE [--rows 65536] [--head-dims 64,128,256] [--rounds 9] [--seed 0] [--out FILE]
 
 A row is one (token, KV head) pair; K and V of all rows are handled in one call, over scattered slots.  Every call of a
-graph works on other memory, as every turn of the copy does, so that nothing is in the second-level cache; rounds visit the
-candidates in a shuffled order.  Results are compared with torch's conversions, bit for bit, before anything is timed; a
-wrong one is not timed and fails the run.
+graph works on other memory, as every turn of the copy does, so that nothing is in the second-level cache; rounds visit
+the candidates in a shuffled order.  Results are compared with torch's conversions, bit for bit, before anything is timed;
+a wrong one is not timed and fails the run.
 """
 
 from __future__ import annotations

@@ -57,12 +57,12 @@ def scattered_slots(rng: np.random.Generator, count: int, capacity: int) -> NDAr
 def with_skipped(slots: NDArray[np.int64], capacity: int, slot_dtype: str) -> NDArray[np.int64]:
     """The same with every second one below 0 or behind the cache: padding, the ends, and the type's limits."""
     limits = np.iinfo(SLOT_TYPES[slot_dtype])
-    wrong = np.array([-1, capacity, -7, limits.max, limits.min, capacity + 1, -capacity])
+    wrong = [-1, capacity, -7, limits.max, limits.min, capacity + 1]
     # Their low halves alone would be slots.
-    wrong = np.append(wrong, [2**32 + 1, -(2**32) + 1]) if slot_dtype == "i64" else wrong
+    wrong += [2**32 + 1, -(2**32) + 1] if slot_dtype == "i64" else []
     out = slots.copy()
     places = np.arange(1, len(slots), 2)
-    out[places] = np.resize(wrong, len(places))
+    out[places] = np.resize(np.array(wrong, np.int64), len(places))
     return out
 
 

@@ -42,6 +42,11 @@ def _one(_rng: np.random.Generator, count: int) -> NDArray[np.float32]:
     return np.ones(count, np.float32)
 
 
+def _ties(rng: np.random.Generator, count: int) -> NDArray[np.float32]:
+    """Of one bit more than BF16 has: the product with a power of two lies half-way between two of its numbers."""
+    return ((2 * rng.integers(128, 256, count) + 1) * 2.0 ** rng.integers(-20, 4, count)).astype(np.float32)
+
+
 def _any_number(rng: np.random.Generator, count: int) -> NDArray[np.float32]:
     """Of any magnitude, also such that a product is subnormal or infinite; some infinite, NaN or below zero."""
     bits = rng.integers(0, 0x7F800000, count, np.uint32)
@@ -54,8 +59,8 @@ def _any_number(rng: np.random.Generator, count: int) -> NDArray[np.float32]:
 
 _SHAPES = (
     _Shape("a few tokens of three heads", _ordinary, 5, 3),
-    _Shape("one token more than a program takes", _ordinary, 0, 1, head_dim=1, layout="padded"),
-    _Shape("padding and slots out of range", _ordinary, 9, 2, head_dim=1, layout="offset", skipped=True),
+    _Shape("one token more than a program takes", _ties, 0, 1, head_dim=1, layout="padded"),
+    _Shape("padding and slots out of range", _ordinary, 17, 2, head_dim=1, layout="offset", skipped=True),
     _Shape("every code at a scale of 1", _one, 0, 1, layout="offset", every_code=True),
     _Shape("every code, scales of any magnitude", _any_number, 0, 2, layout="padded", every_code=True),
     _Shape("slots listed again and again", _any_number, 12, 1, head_dim=2, layout="padded", repeated=True),

@@ -87,7 +87,7 @@ def _cycled(rows: list[list[int]], size: tuple[int, int, int]) -> NDArray[np.uin
 _SHAPES = (
     _Shape("a few tokens of three heads", _ordinary, 5, 3),
     _Shape("one token more than a program takes", _ordinary, 0, 1, head_dim=1, layout="padded"),
-    _Shape("padding and slots out of range", _ordinary, 9, 2, head_dim=1, layout="offset", skipped=True),
+    _Shape("padding and slots out of range", _ordinary, 17, 2, head_dim=1, layout="offset", skipped=True),
     _Shape("limits of the formats", _limits, 15, 1, layout="padded"),
     _Shape("ties", _ties, 0, 2, layout="offset"),
     _Shape("numbers of any magnitude", _any_number, 8, 2, head_dim=2, layout="padded"),

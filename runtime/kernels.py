@@ -13,9 +13,9 @@ from assay.bundle.faults import BundleError, Fault
 from assay.bundle.reader import Bundle
 from assay.bundle.records import TargetRecord
 
-from .calls.kv_methods import KvMethods
 from .choosing import Chooser
 from .errors import ArchitectureError, ArgumentError, BundleLoadError, NoMatchError
+from .kv_methods import KvMethods
 from .limits import MOST_SPLITS
 from .switches import switched_off
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..executing import Executor, Steering
-    from .kv_rows import KvCall
+    from .calls.kv_rows import KvCall
+    from .executing import Executor, Steering
 
 
 class KvMethods:
     """Part of `Kernels`, which says what every method may raise."""
 
+    # Kernels' own.
     _executor: Executor
-
-    def _steer(self, force_row: str | None, forbid_rows: Collection[str]) -> Steering:
-        raise NotImplementedError
+    _steer: Callable[[str | None, Collection[str]], Steering]
 
     def kv_store(
         self,
@@ -80,6 +79,6 @@ class KvMethods:
 
     @cached_property
     def _kv_calls(self) -> dict[str, KvCall]:
-        from .kv_rows import calls
+        from .calls.kv_rows import calls
 
         return calls(self._executor)
