@@ -226,14 +226,14 @@ def _check_arguments(family: FamilyFile, source: YamlSource, axes: Domains) -> l
     return faults
 
 
-def _outlives(stride: ArgumentSpec, pointer: ArgumentSpec, axes: Domains) -> bool:
-    """Whether some problem has the stride and not the pointer that it strides over."""
-    names = [name for name in axes if name in stride.when or name in pointer.when]
+def _outlives(number: ArgumentSpec, pointer: ArgumentSpec, axes: Domains) -> bool:
+    """Whether some problem has the stride or size and not the pointer that it is of."""
+    names = [name for name in axes if name in number.when or name in pointer.when]
     problems = (dict(zip(names, values, strict=True)) for values in itertools.product(*(axes[name] for name in names)))
-    return any(holds(stride.when, problem) and not holds(pointer.when, problem) for problem in problems)
+    return any(holds(number.when, problem) and not holds(pointer.when, problem) for problem in problems)
 
 
-_KEYS_OF_KIND = {"pointer": {"role", "shape"}, "stride": {"of", "dim"}, "size": {"of", "dim"}, "scalar": set()}
+_KEYS_OF_KIND = {"pointer": {"role", "shape"}, "size": {"of", "dim"}, "stride": {"of", "dim"}, "scalar": set()}
 
 
 def _check_argument_keys(argument: ArgumentSpec, path: KeyPath, source: YamlSource) -> list[Fault]:
@@ -259,7 +259,7 @@ def _check_argument_keys(argument: ArgumentSpec, path: KeyPath, source: YamlSour
         faults.append(Fault(source.where((*path, "alignment"), key=True), "alignment", "on pointers and strides only"))
     dtypes = {dtype for choices in (argument.dtype_by or {}).values() for dtype in choices.values()}
     dtypes |= {argument.dtype} if argument.dtype else set()
-    if argument.kind in ("stride", "size") and not dtypes <= {"i32", "i64"}:
+    if argument.kind in ("size", "stride") and not dtypes <= {"i32", "i64"}:
         given = f"{argument.name}: {', '.join(sorted(dtypes))}"
         faults.append(Fault(source.where((*path, "dtype")), given, f"i32 or i64 for a {argument.kind}"))
     return faults

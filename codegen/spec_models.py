@@ -179,7 +179,7 @@ class Alignment(SpecModel):
 
 class ArgumentSpec(SpecModel):
     name: Name
-    kind: Literal["pointer", "scalar", "stride", "size"]
+    kind: Literal["pointer", "scalar", "size", "stride"]
     dtype: Dtype | None = None
     dtype_by: dict[Name, dict[str, Dtype]] | None = None
     role: Literal["input", "output", "inout"] | None = None

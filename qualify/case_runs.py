@@ -51,7 +51,7 @@ def judge_case(request: CallRequest, case: Case, execute: Callable[[], str]) -> 
 def number_of(argument: CallArgument, case: Case) -> int | float:
     """The value of a stride, size or scalar argument."""
     name, kind, _, of, dim = argument
-    if kind == "scalar":
+    if of is None:
         return case.scalars[name]
-    tensor = case.tensors[of or ""]
-    return (tensor.strides if kind == "stride" else tensor.shape)[dim or 0]
+    tensor = case.tensors[of]
+    return (tensor.shape if kind == "size" else tensor.strides)[dim or 0]

@@ -62,6 +62,8 @@ class StrictBuilder(InterpreterBuilder):
             if source != tl.float32:
                 raise NotInterpretable(f"a conversion from {source} to bf16")
             return TensorHandle(_nearest_bf16(src.data), wanted)
+        if source == tl.bfloat16 and wanted == tl.float32:
+            return TensorHandle(_widened_bf16(src.data), wanted)
         return super().cast_impl(src, dst_type)
 
     def create_fp_to_fp(self, src: Any, dst_type: Any, rounding_mode: Any) -> Any:
@@ -121,6 +123,12 @@ def _nearest_bf16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32).astype(np.uint64)
     rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
     return np.where(np.isnan(values), (bits >> 16).astype(np.uint16) | np.uint16(0x40), rounded)
+
+
+def _widened_bf16(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
+    """Exact, subnormal numbers too.  NaN is made quiet: of a signalling one and a number, glibc's fmax is NaN."""
+    quiet = np.where((bits & 0x7FFF) > 0x7F80, bits | 0x40, bits)
+    return np.ascontiguousarray(quiet.astype(np.uint32) << 16).view(np.float32)
 
 
 def install() -> StrictBuilder:

@@ -3,7 +3,8 @@
 A family's module has
 
     cases(axes, every) -> list[Case]    inputs for a problem with these axis values; `every`: all, not the chosen ones
-    expected(case) -> {argument: float64 array}    what each output must be, from an independently decoded input
+    expected(case) -> {argument: array}    what each output must be, from an independently decoded input: float64, or
+                                           unsigned integers where its bits must be these
 
 References share no code with templates, emulator or runtime.
 """
@@ -30,7 +31,7 @@ def cases(family: str, axes: Mapping[str, Any], *, every: bool = False) -> list[
 
 
 def expected(family: str, case: Case) -> dict[str, Any]:
-    """What each output of the case must be, in float64.  Raises NoReference."""
+    """What each output of the case must be, in float64 or as bits.  Raises NoReference."""
     return _module(family).expected(case)
 
 

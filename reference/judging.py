@@ -29,20 +29,24 @@ class CaseResult:
 def compare(
     case: Case,
     dtypes: Mapping[str, str],
-    expected: Mapping[str, NDArray[np.float64]],
+    expected: Mapping[str, NDArray[Any]],
     before: Mapping[str, NDArray[Any]],
     absolute: float,
     relative: float,
 ) -> CaseResult:
     """The outputs of a case that ran in place, |actual - expected| <= absolute + relative * |expected|.
 
-    The case's own limits count where they are tighter.
+    The case's own limits count where they are tighter.  What is expected as unsigned integers are bits: all the same.
     dtypes: element type of each output as the spec names it.  before: a copy of every storage from before the run.
     """
     faults, largest = [], 0.0
     for name in case.outputs:
-        actual = _values(case.tensors[name].view, dtypes[name])
-        fault, error = _compare_output(actual, expected[name], *limits_of(case, name, (absolute, relative)))
+        actual = case.tensors[name].view
+        if expected[name].dtype.kind == "u":
+            fault, error = _compare_bits(actual.view(expected[name].dtype), expected[name]), 0.0
+        else:
+            limits = limits_of(case, name, (absolute, relative))
+            fault, error = _compare_output(_values(actual, dtypes[name]), expected[name], *limits)
         largest = max(largest, error)
         if fault:
             faults.append(f"{name}: {fault}")
@@ -75,6 +79,15 @@ def _compare_output(
     where = tuple(int(index) for index in np.argwhere(wrong)[0])
     said = f"{int(wrong.sum())} of {wrong.size} elements wrong, first at {list(where)}"
     return f"{said}: {actual[where]:.6g}, expected {expected[where]:.6g}", largest
+
+
+def _compare_bits(actual: NDArray[np.unsignedinteger], expected: NDArray[np.unsignedinteger]) -> str:
+    wrong = actual != expected
+    if not wrong.any():
+        return ""
+    where = tuple(int(index) for index in np.argwhere(wrong)[0])
+    said = f"{int(wrong.sum())} of {wrong.size} elements wrong, first at {list(where)}"
+    return f"{said}: {int(actual[where]):#x}, expected {int(expected[where]):#x}"
 
 
 def _touched(case: Case, name: str, before: NDArray[Any]) -> str:

@@ -130,9 +130,8 @@ class Contract:
             known = [pointer.dtype] if pointer.dtype_by is None else list(pointer.dtype_by[1].values())
             allowed = [same for dtype in known if dtype for same in _SAME_BITS.get(dtype, (dtype,))]
             if (pointer.written or known[0] in _INTEGERS) and view.dtype not in allowed:
-                faults.append(
-                    Fault(name, f"elements of {view.dtype}", " or ".join(allowed), _type_hint(view, known[0] or ""))
-                )
+                hint = next(filter(None, (_type_hint(view, dtype or "") for dtype in known)), "")
+                faults.append(Fault(name, f"elements of {view.dtype}", " or ".join(allowed), hint))
         return faults
 
     def fixed_alignment_faults(self, views: Mapping[str, TensorView]) -> list[Fault]:
@@ -209,13 +208,12 @@ class Contract:
             if (name, word) in self._strided and size > 1:
                 yield word, stride
 
-    def shape_value(self, name: str, views: Mapping[str, TensorView]) -> int:
-        """What to pass as a stride argument, in elements (0 where its dimension has at most one), or as a size."""
-        if name in self.sizes:
-            tensor, dimension = self.sizes[name]
-            return views[tensor].shape[self.pointers[tensor].shape.index(dimension)]
-        tensor, dimension = self.strides[name]
+    def number_of(self, name: str, views: Mapping[str, TensorView]) -> int:
+        """What to pass as a size or stride, in elements; as the stride of a dimension of at most one element, 0."""
+        tensor, dimension = self.sizes.get(name) or self.strides[name]
         view, axis = views[tensor], self.pointers[tensor].shape.index(dimension)
+        if name in self.sizes:
+            return view.shape[axis]
         return view.strides[axis] if view.shape[axis] > 1 else 0
 
     def name_faults(self, given: Iterable[str], wanted: Iterable[str], row: str) -> list[Fault]:
@@ -275,8 +273,10 @@ def _scalar_fault(name: str, dtype: str, value: Any) -> Fault | None:
 
 
 def _type_hint(view: TensorView, wanted: str) -> str:
-    if wanted == "u8" and view.dtype in ("i8", "e4m3fnuz", "e5m2"):
+    if wanted == "u8" and view.dtype in ("i8", "e4m3fnuz", "e5m2", "e5m2fnuz"):
         return "the cache holds OCP E4M3FN codes: pass uint8, or float8_e4m3fn through .view()"
+    if wanted == "i8" and view.dtype in ("u8", "e4m3fn"):
+        return "pass int8, or the same bits through .view()"
     if wanted == "i32" and view.dtype == "i64":
         return "convert it with .to(torch.int32)"
     if wanted == "i64" and view.dtype == "i32":

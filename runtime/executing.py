@@ -15,7 +15,7 @@ from .choosing import Chooser
 from .contract import Contract
 from .drivers.driver import Driver, Function, Wanted
 from .errors import ArgumentError, NotLoadedError
-from .launching import Layout, Prepared, grid_of, stride_faults
+from .launching import Layout, Prepared, grid_of, number_faults
 from .overlaps import overlap_faults, self_overlap_faults
 from .tensors import NOT_TOLD, TENSORS, NotATensor, TensorView, view
 
@@ -183,7 +183,7 @@ class Executor:
         wanted = [a.name for a in row.arguments if a.kind == "pointer" or a.name in contract.scalars]
         faults = contract.name_faults((*views, *scalars), wanted, row.id)
         if not faults:
-            faults = contract.type_faults(views, request) + stride_faults(contract, row, views)
+            faults = contract.type_faults(views, request) + number_faults(contract, row, views)
         if faults:
             raise ArgumentError(faults)
 

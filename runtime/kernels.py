@@ -15,6 +15,7 @@ from assay.bundle.records import TargetRecord
 
 from .choosing import Chooser
 from .errors import ArchitectureError, ArgumentError, BundleLoadError, NoMatchError
+from .kv_methods import KvMethods
 from .limits import MOST_SPLITS
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def load(
         raise
 
 
-class Kernels(Chooser):
+class Kernels(KvMethods, Chooser):
     """The kernels of one bundle on one device. Made by `load`; safe to use from several threads.
 
     A request, for the methods that pick rows, is the call's own facts as keywords: `head_dim=128, gqa=8,

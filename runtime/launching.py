@@ -161,7 +161,7 @@ class Layout:
         named = {*self.pointer_names, *self.scalar_names}
         rest = [a for a in arguments if a.kind != "hidden" and a.name not in named]
         hidden = [a for a in arguments if a.kind == "hidden" and a.size == 8]
-        self.tail = (*(contract.shape_value(a.name, views) for a in rest), *(0 for _ in hidden))
+        self.tail = (*(contract.number_of(a.name, views) for a in rest), *(0 for _ in hidden))
         given = [*self.pointer_names, *self.scalar_names, *(a.name for a in (*rest, *hidden))]
         wanted = [given.index(a.name) for a in arguments if a.kind != "hidden" or a.size == 8]
         self.in_order = None if wanted == sorted(wanted) else itemgetter(*wanted)
@@ -184,12 +184,12 @@ def _format(arguments: Sequence[KernelArgument]) -> str:
     return text
 
 
-def stride_faults(contract: Contract, row: Row, views: Mapping[str, TensorView]) -> list[Fault]:
-    """Strides that the row's own number types cannot hold."""
+def number_faults(contract: Contract, row: Row, views: Mapping[str, TensorView]) -> list[Fault]:
+    """Strides and sizes that the row's own number types cannot hold."""
     faults = []
     for argument in row.arguments:
-        if argument.name in contract.strides and argument.kind == "i32":
-            value = contract.shape_value(argument.name, views)
+        if argument.kind == "i32" and argument.name not in contract.scalars:
+            value = contract.number_of(argument.name, views)
             if value > 2**31 - 1:
                 faults.append(Fault(argument.name, f"{value} elements", "at most 2147483647 for this row"))
     return faults

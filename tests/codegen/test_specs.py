@@ -174,7 +174,7 @@ WRONG = {
     "unknown kind": (
         FACTOR,
         FACTOR.replace("scalar", "scaler"),
-        "23:26: kind: 'scaler'; allowed: pointer, scalar or stride",
+        "23:26: kind: 'scaler'; allowed: pointer, scalar, size or stride",
         "did you mean scalar?",
     ),
     "dtype for one value only": (
@@ -207,6 +207,24 @@ WRONG = {
         "stride, dtype: i64",
         "stride, dtype: f32",
         "24:47: x_stride_row: f32; allowed: i32 or i64 for a stride",
+        "",
+    ),
+    "float size": (
+        FACTOR,
+        "{name: factor, kind: size, dtype: f32, of: x, dim: rows}",
+        "23:39: factor: f32; allowed: i32 or i64 for a size",
+        "",
+    ),
+    "size of no dimension": (
+        FACTOR,
+        "{name: factor, kind: size, dtype: i32, of: x, dim: row}",
+        "23:56: unknown dimension of x 'row'; allowed: rows, width",
+        "did you mean rows?",
+    ),
+    "size of nothing": (
+        FACTOR,
+        "{name: factor, kind: size, dtype: i32, dim: rows}",
+        "23:5: factor: no of; allowed: of on every size",
         "",
     ),
     "stride without its pointer": (

@@ -102,8 +102,10 @@ def main(output):
         "behind": message_of(copy_range, floats, floats.copy(), first=0, last=17, N=32),
         "before": message_of(copy_range, floats, floats.copy(), first=-2, last=16, N=16),
     }
+    every_bf16 = np.arange(1 << 16, dtype=np.uint16)
     np.savez(
         output,
+        widened=run(convert, every_bf16, np.zeros(1 << 16, np.float32), bf16=(0,), N=1 << 16),
         a=a,
         b=b,
         product=run(product, a, b, np.zeros((16, 16), np.float32), bf16=(0, 1), N=16),

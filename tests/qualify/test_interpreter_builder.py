@@ -38,6 +38,14 @@ def test_fp32_becomes_the_nearest_bf16_ties_to_even(made):
     assert (~same & ~between).sum() == np.isnan(values).sum()
 
 
+def test_every_bf16_becomes_the_fp32_of_its_value_subnormal_ones_too(made):
+    bits = np.arange(1 << 16)
+    is_nan = (bits & 0x7FFF) > 0x7F80
+    widened = made["widened"].view(np.uint32)
+    np.testing.assert_array_equal(widened[~is_nan], bits[~is_nan] << 16)
+    np.testing.assert_array_equal(widened[is_nan], (bits[is_nan] | 0x40) << 16)
+
+
 @pytest.mark.parametrize("wider", ["bf16", "f16", "f32"])
 def test_all_codes_of_e4m3fn_have_their_value_nan_among_them(made, wider):
     codes = made[f"code_{wider}"]

@@ -70,3 +70,17 @@ def test_the_limits_of_a_case_count_where_they_are_tighter_and_never_loosen(ran)
     assert not verdict((replace(case, limits={"out": (0.0, 0.0)}), before, expected)).passed
     case.tensors["out"].view[0, 0] += 1
     assert not verdict((replace(case, limits={"out": (9.0, 9.0)}), before, expected)).passed
+
+
+def test_what_is_expected_as_bits_must_be_those_bits():
+    """-0 is not 0 there, and one NaN is not another."""
+    storage = np.array([0x3F80, 0x8000, 0x7FC0, 0x7F81], np.uint16)
+    case = Case("c", {"out": Strided(storage, 0, (2, 2), (2, 1))}, {}, {}, ("out",), {})
+    before, expected = {"out": storage.copy()}, storage.reshape(2, 2).copy()
+    assert compare(case, {"out": "bf16"}, {"out": expected}, before, 0.0, 0.0).passed
+    for place, bits in ((1, 0), (2, 0x7FC1)):
+        storage[:] = before["out"]
+        storage[place] = bits
+        result = compare(case, {"out": "bf16"}, {"out": expected}, before, 1.0, 1.0)
+        where = [place // 2, place % 2]
+        assert result.fault.startswith(f"out: 1 of 4 elements wrong, first at {where}: {bits:#x}, expected")
