@@ -13,7 +13,7 @@ from .number_formats import NAN_BF16, from_bf16, to_bf16
 from .tensors import LSE_LIMITS, Case, Strided, dense, spaced
 
 _POISON = np.float32(np.nan)
-# Rows of q, of the chunk and of the history that belong to no request: before the first one's and behind the last one's.
+# Rows of q, chunk and history that belong to no request: before the first one's and behind the last one's.
 _STRANGERS = (3, 5)
 
 
@@ -22,8 +22,8 @@ class _Shape:
     """What a case varies.  window, sinks and soft_cap are used where the problem has them.
 
     histories, chunks: keys before the chunk, and new tokens, of each request.  sinks: logits of the first and the last
-    head, the others between.  nan: in one query of the first request, in a history key of the second and in a new key of
-    the third.  equal_scores: all of them are 0, and each key's value is one of its own.
+    head, the others between.  nan: in one query of the first request, in a history key of the second and in a new key
+    of the third.  equal_scores: all of them are 0, and each key's value is one of its own.
     """
 
     name: str
@@ -155,7 +155,7 @@ def _scalars(axes: Mapping[str, Any], shape: _Shape) -> dict[str, int | float]:
 
 
 def expected(case: Case) -> dict[str, NDArray[np.float64]]:
-    """Output [tokens, q_heads, head_dim] and LSE [tokens, q_heads], the sink in both; NaN where no request's tokens are."""
+    """Output [tokens, q_heads, head_dim] and LSE [tokens, q_heads], the sink in both; NaN for tokens of no request."""
     q = from_bf16(case.tensors["q"].view)
     rows = {name: from_bf16(case.tensors[name].view) for name in ("k_new", "v_new", "k_hist", "v_hist")}
     q_indptr, hist_indptr = case.tensors["q_indptr"].view, case.tensors["hist_indptr"].view

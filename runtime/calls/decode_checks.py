@@ -92,10 +92,10 @@ def float_name(dtype: str) -> str:
 
 def check_contents(driver: Driver, views: Mapping[str, TensorView], splits: int) -> None:
     """What only the tensors' contents tell; waits for the device.  Raises ArgumentError."""
-    indptr = _integers(driver, views["indptr"])
-    indices = _integers(driver, views["indices"])
-    positions = _integers(driver, views["q_positions"])
-    counts = _integers(driver, views["num_kv_splits"])
+    indptr = integers(driver, views["indptr"])
+    indices = integers(driver, views["indices"])
+    positions = integers(driver, views["q_positions"])
+    counts = integers(driver, views["num_kv_splits"])
     slots = views["k_cache"].shape[0]
     faults = []
     if indptr[0] < 0 or any(b < a for a, b in itertools.pairwise(indptr)) or indptr[-1] > len(indices):
@@ -121,7 +121,8 @@ def _some(values: tuple[int, ...]) -> str:
     return str(list(values[:8])) + (" …" if len(values) > 8 else "")
 
 
-def _integers(driver: Driver, view: TensorView) -> tuple[int, ...]:
+def integers(driver: Driver, view: TensorView) -> tuple[int, ...]:
+    """A one-dimensional tensor's contents; waits for the device."""
     code = {"i32": "i", "i64": "q"}[view.dtype]
     count = view.shape[0]
     return struct.unpack(f"<{count}{code}", driver.read(view.address, count * view.item_bytes)) if count else ()
