@@ -44,9 +44,11 @@ _CHOSEN = (
     _Shape("one token behind a long history", (517,), (1,), 8, window=300, layout="dense"),
     _Shape("history and chunk, at and off the edges of tiles", (70, 0, 64, 129), (33, 18, 64, 1), 4, window=40),
     _Shape("a chunk of many tiles without a history", (0,), (161,), 2, window=65, layout="dense"),
+    # Of what all rows of the last tile see, and of the history below, one key is left over less than a whole tile has.
+    _Shape("a key short of another whole tile", (0,), (200,), 1, window=198),
     _Shape("a window of one key", (250, 0), (7, 9), 3, kv_heads=2, window=1),
     _Shape("a window as long as the first query's keys", (64, 31), (34, 2), 6, window=65),
-    _Shape("a window longer than any request", (40, 3), (23, 70), 1, kv_heads=3, window=2**31 - 1),
+    _Shape("a window longer than any request", (40, 3, 127), (23, 70, 5), 1, kv_heads=3, window=2**31 - 1),
     # As a batch pads them; the rest must be as if they were not there.
     _Shape("requests without tokens between others", (7, 9, 0, 0, 2), (5, 0, 1, 0, 4), 5, window=4),
     _Shape("twelve requests, two of them empty", (1,) * 12, (2, 0, 1, 3, 1, 1, 2, 1, 1, 4, 0, 1), 2, window=2),

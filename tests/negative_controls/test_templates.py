@@ -8,12 +8,14 @@ import pytest
 from assay.qualify.emulation import emulate_in_worker
 from tests.specs import SHIPPED, edit
 
-from .kernels import DECODE, MERGE, compiled
+from .extend_mutations import EXTEND_MUTATIONS
+from .kernels import DECODE, EXTEND, MERGE, compiled
 
 # What the kernels under test are rendered from, by family.
 TEMPLATES = {
     "decode_attention": ("templates/decode_attention.py.j2", "templates/attention_bf16.j2"),
     "merge_splits": ("templates/merge_splits.py.j2",),
+    "extend_attention": ("templates/extend_attention.py.j2",),
 }
 
 KEY_SCALE = "tl.load(k_scale + slots * k_scale_stride_slot + kv_head * k_scale_stride_head,"
@@ -120,7 +122,8 @@ MERGE_MUTATIONS = {
 @functools.cache
 def shipped_passes(family):
     """So that what a mutant is found to do is the mutation's doing."""
-    return not faults(SHIPPED, {"decode_attention": DECODE, "merge_splits": MERGE}[family])
+    shipped = {"decode_attention": DECODE, "merge_splits": MERGE, "extend_attention": EXTEND}
+    return not faults(SHIPPED, shipped[family])
 
 
 def faults(specs, axes):
@@ -155,5 +158,13 @@ def test_a_wrong_merge_is_noticed(noticed, old, new):
 @pytest.mark.parametrize(("old", "new"), DECODE_MUTATIONS.values(), ids=DECODE_MUTATIONS)
 def test_a_wrong_decode_is_noticed(noticed, old, new):
     found = noticed(DECODE, old, new)
+    assert found
+    assert not found[0].startswith("load:")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("old", "new"), EXTEND_MUTATIONS.values(), ids=EXTEND_MUTATIONS)
+def test_a_wrong_prefill_is_noticed(noticed, old, new):
+    found = noticed(EXTEND, old, new)
     assert found
     assert not found[0].startswith("load:")
