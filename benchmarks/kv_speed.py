@@ -4,7 +4,7 @@
 
 A row is one (token, KV head) pair; K and V of all rows are handled in one call, over scattered slots.  Every call of a
 graph works on other memory, as every turn of the copy does, so that nothing is in the second-level cache; rounds visit
-the candidates in a shuffled order.  Results are compared with torch's conversions, bit for bit, before anything is timed;
+the candidates in a shuffled order.  Results are compared with torch's conversions, bit for bit, before any is timed;
 a wrong one is not timed and fails the run.
 """
 

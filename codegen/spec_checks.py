@@ -321,7 +321,9 @@ def _check_constants(family: FamilyFile, source: YamlSource, names: Domains, on_
 
 
 def _check_grid(family: FamilyFile, source: YamlSource, names: Domains) -> list[Fault]:
-    of_tensors = {dim for argument in family.arguments for dim in argument.shape or ()}
+    shapes = {dim for argument in family.arguments for dim in argument.shape or ()}
+    # A tensor of batch_plus_1 elements tells the batch too.
+    of_tensors = shapes | {dim.removesuffix("_plus_1") for dim in shapes}
     faults = [
         Fault(source.where(("dimensions", name), key=True), f"{name} is taken", "a name that no tensor's dimension has")
         for name in family.dimensions

@@ -21,6 +21,7 @@ from .limits import MOST_SPLITS
 if TYPE_CHECKING:
     from .calls.decode_attention import BoundDecode, DecodeAttention
     from .calls.decode_call import Inputs, Options
+    from .calls.extend_attention import ExtendAttention
     from .drivers import Driver
     from .executing import Executor, Steering
 
@@ -213,6 +214,55 @@ class Kernels(KvMethods, Chooser):
         options = self._options(sliding_window, logit_cap, max_kv_splits, self._steer(None, ()))
         return self._decode.run(inputs, options, sm_scale, stream)
 
+    def extend_attention(
+        self,
+        q: Any,
+        k_new: Any,
+        v_new: Any,
+        q_indptr: Any,
+        sm_scale: float,
+        *,
+        max_chunk: int,
+        k_hist: Any = None,
+        v_hist: Any = None,
+        hist_indptr: Any = None,
+        sliding_window: int | None = None,
+        sinks: Any = None,
+        soft_cap: float | None = None,
+        out: Any = None,
+        lse: Any = None,
+        stream: Any = None,
+        force_row: str | None = None,
+        forbid_rows: Collection[str] = (),
+        fallback: Callable[..., Any] | None = None,
+    ) -> Any:
+        """Prefill attention of a ragged batch's new tokens over their history and their own chunk; returns `out`.
+
+        q: [tokens, q_heads, head_dim] BF16; k_new, v_new: [tokens, kv_heads, head_dim] BF16 of the same tokens;
+        q_indptr: [batch + 1] int32, where each request's chunk starts and ends. k_hist, v_hist: [rows, kv_heads,
+        head_dim] BF16 and hist_indptr: [batch + 1] int32, likewise, of what stands before the chunks; all three, or
+        none without a history. max_chunk: tokens of the longest chunk, or more. A token sees its request's history and
+        its chunk up to itself, at most sliding_window keys. sinks: [q_heads] FP32 logits, natural logarithm. soft_cap:
+        scores s become soft_cap * tanh(s / soft_cap). sm_scale: above 0. out: [tokens, q_heads, head_dim] BF16; lse:
+        [tokens, q_heads] FP32, natural logarithm. Outputs not given are allocated through q's framework; rows of tokens
+        that belong to no request are not written. Addresses and strides of BF16 tensors are multiples of 16 bytes.
+        stream, fallback and what is raised: as in `decode_attention`.
+        """
+        from .calls.extend_attention import Options, Tensors
+
+        tensors = Tensors(q, k_new, v_new, q_indptr, k_hist, v_hist, hist_indptr, sinks, out, lse)
+        options = Options(sm_scale, max_chunk, sliding_window, soft_cap)
+        try:
+            return self._extend.run(tensors, options, self._steer(force_row, forbid_rows), stream)
+        except NoMatchError:
+            if fallback is None:
+                raise
+        return fallback(
+            q, k_new, v_new, q_indptr, sm_scale, max_chunk=max_chunk, k_hist=k_hist, v_hist=v_hist,
+            hist_indptr=hist_indptr, sliding_window=sliding_window, sinks=sinks, soft_cap=soft_cap, out=out, lse=lse,
+            stream=stream,
+        )  # fmt: skip
+
     def launch(
         self,
         family: str,
@@ -311,6 +361,12 @@ class Kernels(KvMethods, Chooser):
         from .calls.decode_attention import DecodeAttention
 
         return DecodeAttention(self._executor)
+
+    @cached_property
+    def _extend(self) -> ExtendAttention:
+        from .calls.extend_attention import ExtendAttention
+
+        return ExtendAttention(self._executor)
 
     @cached_property
     def _inputs(self) -> type[Inputs]:

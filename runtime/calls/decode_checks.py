@@ -151,7 +151,7 @@ def _some(values: tuple[int, ...]) -> str:
 
 
 def integers(driver: Driver, view: TensorView) -> tuple[int, ...]:
-    """What a dense one-dimensional int32 or int64 tensor holds; waits for the device."""
+    """What a dense int32 or int64 tensor holds; waits for the device."""
     code = {"i32": "i", "i64": "q"}[view.dtype]
     count = math.prod(view.shape)
     return struct.unpack(f"<{count}{code}", driver.read(view.address, count * view.item_bytes)) if count else ()

@@ -27,6 +27,13 @@ def test_good_specs_load(specs):
     assert load_specs(specs).families
 
 
+def test_a_tensor_with_one_element_more_than_a_dimension_tells_the_dimension(toy):
+    offsets = "  - {name: offsets, kind: pointer, dtype: i32, role: input, shape: [batch_plus_1]}\n"
+    edit(toy, FAMILY, "  - {name: factor", offsets + "  - {name: factor")
+    edit(toy, FAMILY, "grid: [[rows]]", "grid: [[rows], [batch]]")
+    assert load_specs(toy).families["scale"].model.grid == [["rows"], ["batch"]]
+
+
 LAST = "{unroll: 2, num_stages: 1, num_warps: 4}"
 FACTOR = "{name: factor, kind: scalar, dtype: f32}"
 ALIGN_4 = "{alignment: 4, target.backend: cuda}"

@@ -29,7 +29,7 @@ def test_no_rendered_source_names_a_head_size():
     specs = shipped_specs()
     renderer, target = Renderer(specs.templates), specs.target(TARGET)
     seen = set()
-    for family in ("decode_attention", "merge_splits"):
+    for family in ("decode_attention", "merge_splits", "extend_attention"):
         model = specs.families[family].model
         for problem in problems(specs, family):
             for candidate in candidates(model, target, problem):
@@ -65,7 +65,8 @@ def test_every_head_size_merges(head_dim):
 def test_no_shipped_binary_has_a_bf16_product_that_truncates():
     """D9: v_dot2_bf16_bf16 and v_dot2_f32_bf16, looked for in every decoded core object."""
     specs = shipped_specs()
-    found = [problem for family in ("decode_attention", "merge_splits") for problem in problems(specs, family)]
+    families = ("decode_attention", "merge_splits", "extend_attention")
+    found = [problem for family in families for problem in problems(specs, family)]
     waivers = WaiverBook.of(specs.waivers, TARGET, "core", today_utc())
     cache = CompileCache(Path(default_cache_directory()))
     with Builder(cache, find_toolchain(), jobs=default_jobs()) as builder:

@@ -14,7 +14,7 @@ from assay.qualify.emulation import EmulationRequest
 from tests.kernels.running import variant_for
 from tests.specs import SHIPPED
 
-# Both are rows of gfx1201's core bundle.  Six query heads in eight rows, so that heads are masked; and a window.
+# All are rows of gfx1201's core bundle.  Six query heads in eight rows, so that heads are masked; and a window.
 DECODE = {
     "family": "decode_attention",
     "head_dim": 64,
@@ -25,6 +25,7 @@ DECODE = {
     "offset_bits": 32,
     "reader": "packed",
 }
+EXTEND = {"family": "extend_attention", "head_dim": 64, "window": True, "sinks": True, "soft_cap": False}
 MERGE = {"family": "merge_splits", "head_dim": 64, "sinks": True, "most_splits": 128}
 
 

@@ -8,7 +8,8 @@ import pytest
 from assay.qualify.emulation import emulate_in_worker
 from tests.specs import SHIPPED, edit
 
-from .kernels import DECODE, MERGE, compiled
+from .extend_mutations import EXTEND_MUTATIONS
+from .kernels import DECODE, EXTEND, MERGE, compiled
 
 # What the kernels under test are rendered from, by family.
 TEMPLATES = {
@@ -16,6 +17,7 @@ TEMPLATES = {
     "merge_splits": ("templates/merge_splits.py.j2",),
     "kv_store": ("templates/kv_store.py.j2", "templates/kv_codes.j2"),
     "kv_reconstruct": ("templates/kv_reconstruct.py.j2", "templates/kv_codes.j2"),
+    "extend_attention": ("templates/extend_attention.py.j2",),
 }
 
 KEY_SCALE = "tl.load(k_scale + slots * k_scale_stride_slot + kv_head * k_scale_stride_head,"
@@ -157,5 +159,13 @@ def test_a_wrong_merge_is_noticed(noticed, old, new):
 @pytest.mark.parametrize(("old", "new"), DECODE_MUTATIONS.values(), ids=DECODE_MUTATIONS)
 def test_a_wrong_decode_is_noticed(noticed, old, new):
     found = noticed(DECODE, old, new)
+    assert found
+    assert not found[0].startswith("load:")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("old", "new"), EXTEND_MUTATIONS.values(), ids=EXTEND_MUTATIONS)
+def test_a_wrong_prefill_is_noticed(noticed, old, new):
+    found = noticed(EXTEND, old, new)
     assert found
     assert not found[0].startswith("load:")

@@ -1,0 +1,57 @@
+"""The prefill template made wrong: name -> (the one place, what stands there instead)."""
+
+_SEEN = "seen = is_key[None, :] & (keys[None, :] <= positions[:, None])"
+_K_ROWS = (
+    "k_rows = tl.where(in_history, k_hist + keys * k_hist_stride_row, k_new + (keys - history) * k_new_stride_row)"
+)
+_V_ROWS = _K_ROWS.replace("k_", "v_")
+
+EXTEND_MUTATIONS = {
+    "sm_scale dropped": ("score_scale = sm_scale * LOG2_E", "score_scale = LOG2_E"),
+    "scores in base e": ("score_scale = sm_scale * LOG2_E", "score_scale = sm_scale"),
+    "the key after it visible": (_SEEN, _SEEN.replace("<= positions", "<= 1 + positions")),
+    "its own key not visible": (_SEEN, _SEEN.replace("<=", "<")),
+    "aligned top left": ("positions = history + queries", "positions = queries"),
+    "window one key longer": ("positions[:, None] - window_length", "positions[:, None] - window_length - 1"),
+    "window one key shorter": ("positions[:, None] - window_length", "positions[:, None] - window_length + 1"),
+    "window begins a key late": ("start = tl.maximum(seen_by_all_end - window_length, 0)",
+                                 "start = tl.maximum(seen_by_all_end - window_length + 1, 0)"),
+    "window before the first key": ("start = tl.maximum(seen_by_all_end - window_length, 0)",
+                                    "start = seen_by_all_end - window_length"),
+    "whole tiles begin a key early": ("tl.minimum(tl.maximum(end - window_length, 0), seen_by_all_end)",
+                                      "tl.minimum(tl.maximum(end - window_length - 1, 0), seen_by_all_end)"),
+    "whole tiles reach the diagonal": ("new_tiles = (first_query + 1 - new_first) // BLOCK_N",
+                                       "new_tiles = (first_query + 2 - new_first) // BLOCK_N"),
+    "whole tiles of the history a key too many": ("hist_tiles = (history - hist_first) // BLOCK_N",
+                                                  "hist_tiles = (history + 1 - hist_first) // BLOCK_N"),
+    "rest of the history dropped": ("new_rest_at = left_out + history - hist_rest", "new_rest_at = left_out"),
+    "keys at the window's start dropped": ("left_out = seen_by_all - start", "left_out = 0"),
+    "chunk's rest begins at its first key": ("new_rest = history + new_first + new_tiles * BLOCK_N",
+                                             "new_rest = history + new_first"),
+    "last masked tile dropped": ("tl.range(0, rest, EDGE_N)", "tl.range(0, rest - EDGE_N, EDGE_N)"),
+    "keys behind the last one": ("is_key = number < rest", "is_key = number <= rest"),
+    "history's values for the chunk's": (_V_ROWS, _V_ROWS.replace("v_new + (keys - history) * v_new_stride_row",
+                                                                  "v_hist + keys * v_hist_stride_row")),
+    "chunk's keys counted from the history's start": (_K_ROWS, _K_ROWS.replace("(keys - history)", "keys")),
+    "keys of the first KV head": ("k_hist += hist_start * k_hist_stride_row + kv_head * k_hist_stride_head",
+                                  "k_hist += hist_start * k_hist_stride_row"),
+    "values of the first KV head": ("v_new += chunk_start * v_new_stride_row + kv_head * v_new_stride_head",
+                                    "v_new += chunk_start * v_new_stride_row"),
+    "history of the first request": ("v_hist += hist_start * v_hist_stride_row", "v_hist += 3 * v_hist_stride_row"),
+    "queries of the first request": ("q += chunk_start * q_stride_token", "q += 3 * q_stride_token"),
+    "group counted in KV heads": ("first_head = (kv_head * gqa)", "first_head = (kv_head * 1)"),
+    "heads of a token in reverse": ("row_max = tl.load(sinks + first_head + rows - queries * gqa)",
+                                    "row_max = tl.load(sinks + first_head + gqa - 1 - rows + queries * gqa)"),
+    "sink of the first head": ("tl.load(sinks + first_head + rows - queries * gqa)", "tl.load(sinks + rows * 0)"),
+    "sink in base two": ("rows - queries * gqa) * LOG2_E", "rows - queries * gqa)"),
+    "sink dropped": ("row_sum = tl.full([BLOCK_M], 1.0, tl.float32)", "row_sum = tl.zeros([BLOCK_M], tl.float32)"),
+    "rows behind the chunk stored": ("is_row = queries < chunk", "is_row = queries <= chunk"),
+    "last row not stored": ("is_row = queries < chunk", "is_row = queries < chunk - 1"),
+    "a request without tokens computed": ("    if tile < 0:\n        return\n", ""),
+    "first tile of rows for all": ("first_row = tile * BLOCK_M", "first_row = 0"),
+    "masked scores count": ('tl.where(seen, scores * score_scale, float("-inf"))', "scores * score_scale"),
+    "rows that see no key yet": ('pivot = tl.where(new_max == float("-inf"), 0.0, new_max)', "pivot = new_max"),
+    "LSE in base two": ("(row_max + tl.log2(row_sum)) * LN_2", "row_max + tl.log2(row_sum)"),
+    "LSE without its sum": ("(row_max + tl.log2(row_sum)) * LN_2", "row_max * LN_2"),
+    "output not divided": ("acc * (1.0 / row_sum)[:, None]", "acc"),
+}  # fmt: skip
