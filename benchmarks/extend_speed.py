@@ -199,7 +199,7 @@ def _wrong(inputs: Inputs, function: Callable[[], Any]) -> str:
             warnings.simplefilter("ignore")
             out = function()
         torch.cuda.synchronize()
-    except (RuntimeError, ValueError, assay.runtime.AssayRuntimeError) as error:
+    except (RuntimeError, TypeError, ValueError, assay.runtime.AssayRuntimeError) as error:
         return f"{type(error).__name__}: {str(error).splitlines()[0]}"
     for request, head in {(0, 0), (inputs.shape.batch - 1, inputs.shape.q_heads - 1)}:
         wanted = _reference(inputs, request, head)

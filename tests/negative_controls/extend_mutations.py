@@ -50,7 +50,6 @@ EXTEND_MUTATIONS = {
     "a request without tokens computed": ("    if tile < 0:\n        return\n", ""),
     "first tile of rows for all": ("first_row = tile * BLOCK_M", "first_row = 0"),
     "masked scores count": ('tl.where(seen, scores * score_scale, float("-inf"))', "scores * score_scale"),
-    "rows that see no key yet": ('pivot = tl.where(new_max == float("-inf"), 0.0, new_max)', "pivot = new_max"),
     "LSE in base two": ("(row_max + tl.log2(row_sum)) * LN_2", "row_max + tl.log2(row_sum)"),
     "LSE without its sum": ("(row_max + tl.log2(row_sum)) * LN_2", "row_max * LN_2"),
     "output not divided": ("acc * (1.0 / row_sum)[:, None]", "acc"),
