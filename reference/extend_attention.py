@@ -19,7 +19,7 @@ _STRANGERS = (3, 5)
 
 @dataclass(frozen=True)
 class _Shape:
-    """What a case varies.  window, sinks and soft_cap are used where the problem has them.
+    """What a case varies.  window, sinks and logit_cap are used where the problem has them.
 
     histories, chunks: keys before the chunk, and new tokens, of each request.  sinks: logits of the first and the last
     head, the others between.  nan: in one query of the first request, in a history key of the second and in a new key
@@ -33,7 +33,7 @@ class _Shape:
     kv_heads: int = 1
     window: int = 19
     sinks: tuple[float, float] = (-3.0, 6.0)
-    soft_cap: float = 5.0
+    logit_cap: float = 5.0
     sm_scale: float | None = None
     layout: str = "padded"
     nan: bool = False
@@ -56,8 +56,8 @@ _CHOSEN = (
     _Shape(
         "equal scores, windows a key longer and shorter", (0, 0, 0, 2), (3, 4, 5, 4), 1, window=4, equal_scores=True
     ),
-    _Shape("large scores", (90, 17), (20, 3), 4, window=33, sm_scale=64.0, sinks=(-5000.0, 5000.0), soft_cap=50.0),
-    _Shape("sinks beyond any exponential", (30, 0), (6, 40), 8, window=9, sinks=(-300.0, 300.0), soft_cap=0.25),
+    _Shape("large scores", (90, 17), (20, 3), 4, window=33, sm_scale=64.0, sinks=(-5000.0, 5000.0), logit_cap=50.0),
+    _Shape("sinks beyond any exponential", (30, 0), (6, 40), 8, window=9, sinks=(-300.0, 300.0), logit_cap=0.25),
     _Shape("NaN in a query, and in two keys", (20, 33, 3), (9, 8, 40), 2, kv_heads=2, window=16, nan=True),
 )
 _HISTORIES = (0, 1, 63, 64, 65, 257)
@@ -152,7 +152,7 @@ def _scalars(axes: Mapping[str, Any], shape: _Shape) -> dict[str, int | float]:
     if axes["window"]:
         scalars["window_length"] = shape.window
     if axes["soft_cap"]:
-        scalars["soft_cap"] = shape.soft_cap
+        scalars["logit_cap"] = shape.logit_cap
     return scalars
 
 
@@ -181,6 +181,6 @@ def expected(case: Case) -> dict[str, NDArray[np.float64]]:
 
 def _scores(case: Case, products: NDArray[np.float64]) -> NDArray[np.float64]:
     scores = float(case.scalars["sm_scale"]) * products
-    if "soft_cap" not in case.scalars:
+    if "logit_cap" not in case.scalars:
         return scores
-    return case.scalars["soft_cap"] * np.tanh(scores / case.scalars["soft_cap"])
+    return case.scalars["logit_cap"] * np.tanh(scores / case.scalars["logit_cap"])

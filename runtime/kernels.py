@@ -228,7 +228,7 @@ class Kernels(KvMethods, Chooser):
         hist_indptr: Any = None,
         sliding_window: int | None = None,
         sinks: Any = None,
-        soft_cap: float | None = None,
+        logit_cap: float | None = None,
         out: Any = None,
         lse: Any = None,
         stream: Any = None,
@@ -242,8 +242,8 @@ class Kernels(KvMethods, Chooser):
         q_indptr: [batch + 1] int32, where each request's chunk starts and ends. k_hist, v_hist: [rows, kv_heads,
         head_dim] BF16 and hist_indptr: [batch + 1] int32, likewise, of what stands before the chunks; all three, or
         none without a history. max_chunk: tokens of the longest chunk, or more. A token sees its request's history and
-        its chunk up to itself, at most sliding_window keys. sinks: [q_heads] FP32 logits, natural logarithm. soft_cap:
-        scores s become soft_cap * tanh(s / soft_cap). sm_scale: above 0. out: [tokens, q_heads, head_dim] BF16; lse:
+        its chunk up to itself, at most sliding_window keys. sinks: [q_heads] FP32 logits, natural logarithm. logit_cap:
+        scores s become cap * tanh(s / cap). sm_scale: above 0. out: [tokens, q_heads, head_dim] BF16; lse:
         [tokens, q_heads] FP32, natural logarithm. Outputs not given are allocated through q's framework; rows of tokens
         that belong to no request are not written. Addresses and strides of BF16 tensors are multiples of 16 bytes.
         stream, fallback and what is raised: as in `decode_attention`.
@@ -251,7 +251,7 @@ class Kernels(KvMethods, Chooser):
         from .calls.extend_attention import Options, Tensors
 
         tensors = Tensors(q, k_new, v_new, q_indptr, k_hist, v_hist, hist_indptr, sinks, out, lse)
-        options = Options(sm_scale, max_chunk, sliding_window, soft_cap)
+        options = Options(sm_scale, max_chunk, sliding_window, logit_cap)
         try:
             return self._extend.run(tensors, options, self._steer(force_row, forbid_rows), stream)
         except NoMatchError:
@@ -259,7 +259,7 @@ class Kernels(KvMethods, Chooser):
                 raise
         return fallback(
             q, k_new, v_new, q_indptr, sm_scale, max_chunk=max_chunk, k_hist=k_hist, v_hist=v_hist,
-            hist_indptr=hist_indptr, sliding_window=sliding_window, sinks=sinks, soft_cap=soft_cap, out=out, lse=lse,
+            hist_indptr=hist_indptr, sliding_window=sliding_window, sinks=sinks, logit_cap=logit_cap, out=out, lse=lse,
             stream=stream,
         )  # fmt: skip
 

@@ -46,12 +46,12 @@ class Tensors(NamedTuple):
 
 
 class Options(NamedTuple):
-    """Numbers of a call.  max_chunk: tokens of its longest chunk; window and soft_cap: None where there is none."""
+    """Numbers of a call.  max_chunk: tokens of its longest chunk; window and logit_cap: None where there is none."""
 
     sm_scale: float
     max_chunk: int
     window: int | None
-    soft_cap: float | None
+    logit_cap: float | None
 
 
 class _Ready(NamedTuple):
@@ -79,7 +79,7 @@ class ExtendAttention:
         handle = None if stream is None else stream_handle(stream, tensors.q)
         tensors = _with_outputs(tensors, handle)
         key, addresses = _key(tensors)
-        key = (options.max_chunk, options.window is None, options.soft_cap is None, steering, *key)
+        key = (options.max_chunk, options.window is None, options.logit_cap is None, steering, *key)
         ready = self._ready.get(key)
         if ready is None:
             ready = self._prepare(tensors, options, steering)
@@ -88,7 +88,7 @@ class ExtendAttention:
             _check_contents(self._executor, tensors, options)
         if 0 not in ready.kernel.grid:
             numbers = {"sm_scale": options.sm_scale, "gqa": ready.gqa}
-            numbers |= {"window_length": options.window, "soft_cap": options.soft_cap}
+            numbers |= {"window_length": options.window, "logit_cap": options.logit_cap}
             addresses |= ready.addresses
             ready.kernel.launch(
                 [addresses[name] for name in ready.kernel.pointer_names],
@@ -108,12 +108,12 @@ class ExtendAttention:
             views |= made
         scalars = {"sm_scale": options.sm_scale, "gqa": gqa}
         scalars |= {} if options.window is None else {"window_length": options.window}
-        scalars |= {} if options.soft_cap is None else {"soft_cap": options.soft_cap}
+        scalars |= {} if options.logit_cap is None else {"logit_cap": options.logit_cap}
         facts = {
             "q_dtype": float_name(views["q"].dtype),
             "window": options.window is not None,
             "sinks": "sinks" in views,
-            "soft_cap": options.soft_cap is not None,
+            "soft_cap": options.logit_cap is not None,
         }
         dims = {"max_rows": options.max_chunk * gqa}
         kernel = self._executor.prepare(FAMILY, views, scalars, facts, steering, dims)
@@ -146,7 +146,7 @@ def _missing(tensors: Tensors) -> list[Fault]:
 def _number_faults(options: Options) -> list[Fault]:
     """What any call must keep of its numbers."""
     faults = window_faults(options.window)
-    for name, value in (("sm_scale", options.sm_scale), ("soft_cap", options.soft_cap)):
+    for name, value in (("sm_scale", options.sm_scale), ("logit_cap", options.logit_cap)):
         number = isinstance(value, int | float) and not isinstance(value, bool)
         # Comparisons take integers of any size, and are false for NaN.
         if (name == "sm_scale" or value is not None) and not (number and 0 < value <= _LARGEST_F32):

@@ -105,8 +105,8 @@ def test_requests_without_tokens_launch_nothing(kernels):
 
 def test_everything_wrong_with_the_numbers_is_said_at_once(kernels):
     _, tensors, _ = case_of()
-    said = faults_of(kernels, tensors, -1, sm_scale=0.0, sliding_window=0, soft_cap=float("inf"), v_hist=None)
-    for name in ("max_chunk", "sm_scale", "sliding_window", "soft_cap", "v_hist"):
+    said = faults_of(kernels, tensors, -1, sm_scale=0.0, sliding_window=0, logit_cap=float("inf"), v_hist=None)
+    for name in ("max_chunk", "sm_scale", "sliding_window", "logit_cap", "v_hist"):
         assert name in said
 
 
@@ -139,9 +139,9 @@ def test_tensors_off_by_less_than_sixteen_bytes_are_refused(kernels):
 def test_what_no_row_serves_goes_to_the_fallback(kernels):
     _, tensors, max_chunk = case_of()
     with pytest.raises(NoMatchError, match="soft_cap"):
-        call(kernels, tensors, max_chunk, soft_cap=30.0)
+        call(kernels, tensors, max_chunk, logit_cap=30.0)
     seen = {}
-    answer = call(kernels, tensors, max_chunk, soft_cap=30.0, fallback=lambda *_, **named: seen.update(named) or "it")
+    answer = call(kernels, tensors, max_chunk, logit_cap=30.0, fallback=lambda *_, **named: seen.update(named) or "it")
     assert answer == "it"
     assert seen["soft_cap"] == 30.0
     assert seen["k_hist"] is tensors["k_hist"]
