@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -143,7 +142,7 @@ def _head_dim(kernels: Any, head_dim: int, options: Any) -> list[dict[str, Any]]
             timed[f"{family} {kv_format}"] = Timed(lambda turn, call=call: call(kernels, turn), TURNS)
             timed[f"copy for {family} {kv_format}"] = Timed(_copy(rows.bytes), TURNS)
             sizes[f"{family} {kv_format}"] = rows.bytes
-    samples = _shuffled(timed, options.rounds, options.seed)
+    samples = measure(timed, options.rounds, options.seed)
     print(f"\nD {head_dim}, {options.rows} rows of K and of V", flush=True)
     for name, size in sizes.items():
         mine, copy = samples[name], samples[f"copy for {name}"]
@@ -165,19 +164,6 @@ def _copy(size: int) -> Callable[[int], None]:
     half = size // 2
     source, target = (torch.zeros((TURNS, half), device="cuda", dtype=torch.uint8) for _ in range(2))
     return lambda turn: target[turn].copy_(source[turn])
-
-
-def _shuffled(timed: dict[str, Timed], rounds: int, seed: int) -> dict[str, dict[str, Any]]:
-    """`measure`, round by round, each in another order; every sample is kept, in the order of the rounds."""
-    order, shuffler = list(timed), random.Random(seed)
-    samples: dict[str, list[float]] = {name: [] for name in timed}
-    for _ in range(rounds):
-        shuffler.shuffle(order)
-        for name, result in measure({name: timed[name] for name in order}, 1).items():
-            samples[name] += result["samples_us"]
-    return {
-        name: {"median_us": sorted(values)[len(values) // 2], "samples_us": values} for name, values in samples.items()
-    }
 
 
 if __name__ == "__main__":
