@@ -96,15 +96,22 @@ class Contract:
         """A dimension without a stride argument must be dense: the kernel takes it for granted."""
         if 0 in view.shape:
             return []
-        faults, dense = [], 1
+        # None: any stride will do, as the kernel steps by that of the dimension itself (`_stride`).
+        faults: list[Fault] = []
+        dense: int | None = 1
         for word, size, stride in reversed(list(zip(pointer.shape, view.shape, view.strides, strict=True))):
             told = (pointer.name, word) in self._strided
-            if not told and size > 1 and stride != dense:
+            if not told and size > 1 and dense is None:
+                dense = stride
+            elif not told and size > 1 and stride != dense:
                 hint = "pass a contiguous tensor" if word == pointer.shape[-1] else ""
                 faults.append(Fault(f"{pointer.name}, dimension {word}", f"stride {stride}", f"{dense}", hint))
-            if told and stride < 0:
+            if told and size > 1 and stride < 0:
                 faults.append(Fault(f"{pointer.name}, dimension {word}", f"stride {stride}", "at least 0"))
-            dense = stride * size if told else dense * size
+            if told:
+                dense = stride * size if size > 1 else None
+            elif dense is not None:
+                dense *= size
         return faults
 
     def type_faults(self, views: Mapping[str, TensorView], facts: Mapping[str, Any]) -> list[Fault]:
@@ -203,18 +210,29 @@ class Contract:
         return found
 
     def _used_strides(self, name: str, view: TensorView) -> Iterable[tuple[str, int]]:
-        """Strides that are passed and mean something: those of a dimension of one element are never used."""
-        for word, size, stride in zip(self.pointers[name].shape, view.shape, view.strides, strict=True):
-            if (name, word) in self._strided and size > 1:
+        """Strides that are passed and mean something."""
+        for axis, word in enumerate(self.pointers[name].shape):
+            if (name, word) in self._strided and (stride := self._stride(name, view, axis)):
                 yield word, stride
 
+    def _stride(self, name: str, view: TensorView, axis: int) -> int:
+        """The stride to pass of a dimension that has a stride argument.
+
+        Frameworks leave the stride of one element open. Where the dimension around it has no argument of its own
+        (query heads by the KV head that they share), the kernel takes it for dense, and steps by this one.
+        """
+        words = self.pointers[name].shape
+        while view.shape[axis] == 1 and axis and (name, words[axis - 1]) not in self._strided:
+            axis -= 1
+        return view.strides[axis] if view.shape[axis] > 1 else 0
+
     def number_of(self, name: str, views: Mapping[str, TensorView]) -> int:
-        """What to pass as a size or stride, in elements; as the stride of a dimension of at most one element, 0."""
+        """What to pass as a size, or as a stride in elements; 0 for one that is never used."""
         tensor, dimension = self.sizes.get(name) or self.strides[name]
         view, axis = views[tensor], self.pointers[tensor].shape.index(dimension)
         if name in self.sizes:
             return view.shape[axis]
-        return view.strides[axis] if view.shape[axis] > 1 else 0
+        return self._stride(tensor, view, axis)
 
     def name_faults(self, given: Iterable[str], wanted: Iterable[str], row: str) -> list[Fault]:
         """Arguments missing for the chosen row, and such that it has no use for."""
