@@ -5,6 +5,7 @@
 Head dimension 128, BF16.  SDPA gets contiguous keys and a lower-right causal mask; each of its backends is tried with
 shared KV heads and with expanded ones.  Every candidate is compared with FP64 attention of a few heads before it is
 timed; a wrong one is not timed, and fails the run if it is a bundle's.  Rounds are shuffled, seeded; all samples kept.
+'LABEL over FP8' reconstructs the history from a scattered FP8 cache first, as an engine does once a layer.
 """
 
 from __future__ import annotations
@@ -12,24 +13,23 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import random
-import statistics
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import protocol
 import torch
-from gpu import Timed
+from gpu import Timed, measure
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention
 
 import assay.runtime
 
-SCHEMA = "assay.benchmark.extend/1"
+SCHEMA = "assay.benchmark.extend/2"
 HEAD_DIM = 128
 SM_SCALE = HEAD_DIM**-0.5
 ABSOLUTE, RELATIVE = 0.002, 0.02
@@ -69,6 +69,7 @@ SHAPES = [
     Shape(1, 0, 4096, 32, 4),
     Shape(4, 2048, 512, 32, 8),
     Shape(4, 2048, 512, 32, 4),
+    Shape(1, 8192, 8192, 32, 8),
 ]
 
 
@@ -89,15 +90,15 @@ def main() -> int:
     bundles = dict(item.split("=", 1) for item in options.bundles)
     shapes = SHAPES if options.shapes == "all" else [SHAPES[int(index)] for index in options.shapes.split(",")]
     kernels = {label: assay.runtime.load(path, device="cuda:0") for label, path in bundles.items()}
-    rows = [row for shape in shapes for row in _measured(shape, kernels, options.rounds)]
+    rows = [row for shape in shapes for row in _measured(shape, kernels, options)]
     document = {
         "schema": SCHEMA,
+        "protocol": protocol.declared(options.rounds, options.seed),
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "python": platform.python_version(),
         "bundles": {label: loaded.identity for label, loaded in kernels.items()},
         "driver": next(iter(kernels.values())).driver.describe(),
-        "seed": SEED,
         "rows": rows,
     }
     if options.out:
@@ -109,12 +110,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("bundles", nargs="+", metavar="LABEL=BUNDLE")
     parser.add_argument("--shapes", default="all", help="all, or numbers from 0, separated by commas")
-    parser.add_argument("--rounds", type=int, default=15)
+    protocol.add_options(parser, rounds=15)
     parser.add_argument("--out", type=Path)
     return parser
 
 
-def _measured(shape: Shape, kernels: dict[str, Any], rounds: int) -> list[dict[str, Any]]:
+def _measured(shape: Shape, kernels: dict[str, Any], options: argparse.Namespace) -> list[dict[str, Any]]:
     """All candidates of one shape, checked, then timed in shuffled rounds."""
     inputs = _inputs(shape)
     rows, timed = [], {}
@@ -123,17 +124,12 @@ def _measured(shape: Shape, kernels: dict[str, Any], rounds: int) -> list[dict[s
             rows.append({"shape": asdict(shape), "name": name, "wrong": wrong})
         else:
             timed[name] = Timed(lambda _, function=function: function(), TURNS)
-    order, samples = random.Random(SEED), {name: [] for name in timed}
-    for _ in range(rounds):
-        for name in order.sample(sorted(timed), len(timed)):
-            samples[name].append(timed[name].once())
-    for name, values in samples.items():
-        us = statistics.median(values)
-        teraflops = shape.operations / us * 1e-6
-        rows.append(
-            {"shape": asdict(shape), "name": name, "median_us": us, "least_us": min(values), "teraflops": teraflops,
-             "samples_us": values}
-        )  # fmt: skip
+    for label, loaded in kernels.items():
+        if label in timed and shape.history and "kv_reconstruct" in loaded.families():
+            timed[f"{label} over FP8"] = Timed(_over_codes(loaded, inputs), TURNS)
+    for name, figures in measure(timed, options.rounds, options.seed).items():
+        teraflops = shape.operations / figures["median_us"] * 1e-6
+        rows.append({"shape": asdict(shape), "name": name, "teraflops": teraflops, **figures})
     _print(shape, rows)
     return rows
 
@@ -185,6 +181,26 @@ def _extend(loaded: Any, inputs: Inputs) -> Any:
     required = [given.pop(name) for name in ("q", "k_new", "v_new", "q_indptr")]
     out = loaded.extend_attention(*required, SM_SCALE, max_chunk=inputs.shape.chunk, **given)
     return out.view(inputs.shape.batch, inputs.shape.chunk, inputs.shape.q_heads, HEAD_DIM).transpose(1, 2)
+
+
+def _over_codes(loaded: Any, inputs: Inputs) -> Callable[[int], Any]:
+    """The same call behind the reconstruction of its history from a cache of E4M3FN codes over scattered slots."""
+    history = {name: inputs.packed[f"{name}_hist"] for name in "kv"}
+    rows, heads, _ = history["k"].shape
+    generator = torch.Generator(device="cuda").manual_seed(SEED)
+    slots = torch.randperm(rows, generator=generator, device="cuda").to(torch.int32)
+    cache = {f"{name}_cache": torch.zeros(rows, heads, HEAD_DIM, device="cuda", dtype=torch.uint8) for name in "kv"}
+    cache |= {f"{name}_scale": torch.zeros(rows, heads, device="cuda") for name in "kv"}
+    loaded.kv_store(**history, slots=slots, **cache)
+    workspace = {name: torch.empty_like(values) for name, values in history.items()}
+    packed = {**inputs.packed, **{f"{name}_hist": values for name, values in workspace.items()}}
+    again = replace(inputs, packed=packed)
+
+    def call(_: int) -> Any:
+        loaded.kv_reconstruct(**cache, slots=slots, **{f"{name}_out": values for name, values in workspace.items()})
+        return _extend(loaded, again)
+
+    return call
 
 
 def _sdpa(backend: SDPBackend, q: Any, k: Any, v: Any, mask: Any) -> Any:
