@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import decode_tables
+import family_tables
 from findings import Ratio
 
 RESULTS = Path(__file__).with_name("results")
@@ -22,7 +23,9 @@ def main() -> int:
     """Print the page."""
     decode, launch = (_read(name, schema) for name, schema in SCHEMAS.items())
     evidence = json.loads((RESULTS / "sm90.device.json").read_text())
-    print("\n".join(page(decode, launch, evidence)))
+    kv, extend = (json.loads((RESULTS / name).read_text()) for name in ("kv-sm90.json", "extend-sm90.json"))
+    families = [*family_tables.kv_section(kv), *family_tables.prefill_section(extend, label="sm90")]
+    print("\n".join([*page(decode, launch, evidence), "", *families]).rstrip())
     return 0
 
 
