@@ -78,7 +78,8 @@ def with_products(
     completed = dict(request)
     for field, dims in products.items():
         if field not in request and all(type(request.get(dim)) is int for dim in dims):
-            completed[field] = math.prod(request[dim] for dim in dims)
+            if field in fields:
+                completed[field] = math.prod(request[dim] for dim in dims)
             for dim in {*dims}.difference(fields):
                 completed.pop(dim, None)
     return completed

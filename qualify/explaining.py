@@ -15,7 +15,7 @@ from rich.text import Text
 from assay.bundle import Bundle, BundleError, Fault, Row, Verdict, explain
 from assay.bundle.conditions import NOT_GIVEN
 from assay.bundle.faults import did_you_mean
-from assay.bundle.table import impossible_values
+from assay.bundle.table import impossible_values, known_fields, with_products
 from assay.bundle.verdicts import NEAREST, covered, nearest_first, unknown_fields
 from assay.codegen.records import spell
 
@@ -77,6 +77,8 @@ def explain_request(bundle: Path, family: str, request: dict[str, Any], as_json:
             raise BundleError(unreadable)
         with Bundle.open(bundle) as opened:
             rows = _rows_of(opened, family, target)
+            products = opened.manifest.families[family].get("products", {})
+            request = with_products(request, products, known_fields(opened.rows(family)))
             _check_values(rows, request)
             answer = _answer(opened, rows, request, every_problem=as_json)
     except BundleError as error:

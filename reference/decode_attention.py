@@ -219,7 +219,9 @@ def _code_contents(
         np.empty(batch, np.int64),
     )
     for request, length in enumerate(shape.lengths):
-        dominant[request] = indices[sum(shape.lengths[:request]) + (4 * request + request % 4) % length]
+        # Every query of the request sees it.
+        seen = length - count + 1
+        dominant[request] = indices[sum(shape.lengths[:request]) + (4 * request + request % 4) % seen]
     scales["k"] = np.float32(2.0**100) * np.ones_like(scales["k"])
     scales["k"][dominant, 0] = 2.0 ** (np.arange(batch) % 9 - 4.0)
     for request, slot in enumerate(dominant):

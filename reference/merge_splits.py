@@ -114,7 +114,7 @@ def _case(
     partial[~np.isfinite(lse)] = np.nan
     # Rows of a workspace that is wider than the splits in use, in steps of 16 bytes.
     spread = layout == "padded"
-    poison = NAN_BF16 if axes["out_dtype"] == "bf16" else np.float16(np.nan)
+    poison = np.uint16(NAN_BF16) if axes["out_dtype"] == "bf16" else np.float16(np.nan)
     out = np.full((batch, rows, heads, head_dim), poison, poison.dtype)
     tensors = {
         "partial_out": spaced(partial, _POISON, gaps=(16, 12, 8, 4) if spread else (), tail=4),

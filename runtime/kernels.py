@@ -226,9 +226,9 @@ class Kernels(Chooser):
     ) -> str:
         """One kernel of any family on exactly the tensors of its contract; returns the row's id.
 
-        facts: the values of the family's axes that tensors do not tell (window=False, gqa=8). They must be true of the
-        call; one that the tensors contradict is refused. dims: the sizes that no tensor has, for a family that asks for
-        some. What is written must be given: nothing is allocated.
+        facts: the values of the family's axes that tensors do not tell (window=False, soft_cap=False). They must be
+        true of the call; one that the tensors contradict is refused. dims: the sizes that no tensor has, for a family
+        that asks for some. What is written must be given: nothing is allocated.
         """
         from .calls.frameworks import stream_handle
 

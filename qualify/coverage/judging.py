@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.bundle import Row, Verdict
-from assay.bundle.table import covered, known_fields
+from assay.bundle.table import known_fields
+from assay.bundle.verdicts import covered
 from assay.runtime import Kernels, NoMatchError, ObjectError
 from assay.runtime.contract import LARGEST_ALIGNMENT, Contract
 
@@ -113,7 +114,8 @@ class Judge:
             **self._engine,
             **{name: (value,) for name, value in call.facts.items()},
         }
-        asked = [name for name in facts if name in self._fields[family]]
+        asked_for = self._fields[family].union(*contract.products.values())
+        asked = [name for name in facts if name in asked_for]
         for values in itertools.product(*(facts[name] for name in asked)):
             yield dict(zip(asked, values, strict=True))
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from assay.bundle.table import NEAREST
+from assay.bundle.verdicts import NEAREST
 
 from ..reports.labels import constant_axes, problem_label
 from .judging import Answer, JudgedCall

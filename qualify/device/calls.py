@@ -42,8 +42,9 @@ def tolerance_of(kernels: Kernels, family: str) -> tuple[float, float]:
 def case_calls(kernels: Kernels, family: str, problem: Mapping[str, Any], force_row: str | None) -> list[Call]:
     """Every chosen case of a problem.  force_row: None leaves the choice to the dispatch.  Raises NoReference."""
     contract = Contract(family, kernels.contract(family))
-    # Alignments are seen on the tensors; what was promised for the row must not stand in for them.
+    # Alignments and sizes are seen on the tensors; what was promised for the row must not stand in for them.
     measured = {pointer.alignment_axis for pointer in contract.pointers.values()}
+    measured.update(*(pointer.shape for pointer in contract.pointers.values()))
     known = set(kernels.fields(family)) - measured
     facts = {name: value for name, value in problem.items() if name in known}
 

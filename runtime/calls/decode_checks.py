@@ -132,7 +132,9 @@ def check_contents(driver: Driver, views: Mapping[str, TensorView], splits: int)
     else:
         used = indices[indptr[0] : indptr[-1]]
         faults += _outside("indices", used, 0, slots - 1, "slots of the caches")
-    faults += _outside("q_positions", positions, -1, 2**31 - 2, "positions")
+    # The first of several queries stands this far before the first key of a request that has none.
+    rows = math.prod(views["q_positions"].shape[1:])
+    faults += _outside("q_positions", positions, -rows, 2**31 - 2, "positions")
     faults += _outside("num_kv_splits", counts, 1, splits, "splits that the partial results have room for")
     if faults:
         raise ArgumentError(faults)

@@ -162,7 +162,7 @@ WRONG = {
     "unknown kind": (
         FACTOR,
         FACTOR.replace("scalar", "scaler"),
-        "23:26: kind: 'scaler'; allowed: pointer, scalar or stride",
+        "23:26: kind: 'scaler'; allowed: pointer, scalar, stride or size",
         "did you mean scalar?",
     ),
     "dtype for one value only": (
