@@ -1,6 +1,6 @@
 """How well building works, in one run: ratios that hold on a busy machine too, and every sample they come from.
 
-    .venv/bin/python benchmarks/build.py [--target gfx1201] [--only head_dim=128,gqa=4 | --whole] [--json]
+    .venv/bin/python benchmarks/build.py [--target gfx1201] [--only head_dim=128,block_m=4 | --whole] [--json]
 
 - overhead: wall of the whole cold command / (compile seconds inside the workers / jobs); 1 would be perfect, aim 1.10
 - fresh process: wall of one new Python process a kernel, the same kernels and as many at a time / wall of the cold
@@ -47,7 +47,7 @@ from assay.qualify.commands.options import Only
 SCHEMA = "assay.benchmark.build/1"
 RESULTS = Path(__file__).with_name("results")
 # Some problems of every kind: each format, reader, alignment and offset width, and both families, at one head size.
-SAMPLE = "head_dim=128,gqa=4"
+SAMPLE = "head_dim=128,block_m=4"
 WARM_RUNS = 5
 POLL_SECONDS = 0.05
 ASSAY = [sys.executable, "-c", "from assay.qualify.entry import main; main()"]

@@ -41,10 +41,11 @@ class JitCall:
 
     def _check(self, inputs: Inputs) -> None:
         """Raises ValueError where the call last planned is not one on these inputs."""
-        shape, problem, grid = inputs.shape, self._variants[0].problem, self._grids[0]
+        shape, problem, (grid, merged) = inputs.shape, self._variants[0].problem, self._grids
         kv_format = "fp8_per_token_head" if "k_scale" in inputs.caches else "bf16"
-        planned = (problem["kv_format"], problem["head_dim"], problem["gqa"], *grid[:2])
-        if planned != (kv_format, shape.head_dim, shape.gqa, shape.kv_heads, shape.batch):
+        planned = (problem["kv_format"], problem["head_dim"], problem["rows"], *grid[:2], *merged)
+        blocks = shape.kv_heads * -(-shape.gqa // problem["block_m"])
+        if planned != (kv_format, shape.head_dim, 1, blocks, shape.batch, shape.batch, shape.q_heads, 1):
             raise ValueError(f"the call planned last is not one of {shape} on a {kv_format} cache: {planned}")
 
     def _bind(self, inputs: Inputs, copy: int, splits: int) -> None:
@@ -57,12 +58,12 @@ class JitCall:
         caches = [inputs.caches[name] for name in ("k", "v", "k_scale", "v_scale") if name in inputs.caches]
         self._stage_1_arguments = (
             inputs.q, *caches, inputs.indptr, inputs.copies[copy], inputs.positions, counts, partial, lse,
-            inputs.sm_scale, *inputs.q.stride()[:2], *(step for cache in caches for step in cache.stride()[:2]),
-            *partial.stride()[:3], *lse.stride(),
+            inputs.sm_scale, shape.gqa, *inputs.q.stride()[:2],
+            *(step for cache in caches for step in cache.stride()[:2]), *partial.stride()[:3], *lse.stride(),
         )  # fmt: skip
         self._merge_arguments = (
-            partial, lse, counts, self._out, merged, *partial.stride()[:3], *lse.stride(), *self._out.stride()[:2],
-            *merged.stride(),
+            partial, lse, counts, self._out, merged, *_with_row(partial.stride()[:3]), *_with_row(lse.stride()),
+            *_with_row(self._out.stride()[:2]), *_with_row(merged.stride()),
         )  # fmt: skip
 
     def stage_1(self) -> None:
@@ -75,16 +76,22 @@ class JitCall:
         return self._out
 
 
+def _with_row(strides: tuple[int, ...]) -> tuple[int, ...]:
+    """With the stride of a request's queries behind the requests' own; there is one query."""
+    return strides[0], 0, *strides[1:]
+
+
 def _options(variant: Any) -> dict[str, Any]:
     """Compile-time constants and launch of a variant, as the JIT takes them."""
     problem, launch = variant.problem, variant.launch
-    options = {"HEAD_DIM": problem["head_dim"], "num_warps": launch["num_warps"], "num_stages": launch["num_stages"]}
+    head_dim = problem["head_dim"]
+    options = {"HEAD_DIM": head_dim, "BLOCK_D": 1 << (head_dim - 1).bit_length()}
+    options |= {"num_warps": launch["num_warps"], "num_stages": launch["num_stages"]}
     if launch.get(DEPENDENT_LAUNCH) is True:
         options["launch_pdl"] = True
     if variant.family == "merge_splits":
         return {**options, "MAX_SPLITS": problem.get("most_splits", MOST_SPLITS)}
-    block_h = 1 << (problem["gqa"] - 1).bit_length()
-    return {**options, "GROUP": problem["gqa"], "BLOCK_H": block_h, "BLOCK_N": launch["block_n"]}
+    return {**options, "BLOCK_M": problem["block_m"], "BLOCK_N": launch["block_n"]}
 
 
 @functools.cache

@@ -25,8 +25,8 @@ _QUERY_RANKS = {"q": ("batch", "rows", "q_heads", "head_dim"), "q_positions": ("
 _FORMATS = {"bf16": "bf16", "f16": "f16", "u16": "bf16"}
 _ROW_SCALED = {"u8": "fp8_per_token_head", "e4m3fn": "fp8_per_token_head", "i8": "int8_per_token_head"}
 _LARGEST_WINDOW = 2**31 - 1
-# Of which both the double and the reciprocal are FP32 numbers.
-_SMALLEST_CAP, _LARGEST_CAP = 2.0**-100, 2.0**100
+# A capped score errs by 2**-23 of the cap, where an LSE may err by 0.002; models cap at 30 to 50.
+_SMALLEST_CAP, _LARGEST_CAP = 2.0**-20, 2.0**13
 
 
 class Sizes:
@@ -132,7 +132,9 @@ def check_contents(driver: Driver, views: Mapping[str, TensorView], splits: int)
     else:
         used = indices[indptr[0] : indptr[-1]]
         faults += _outside("indices", used, 0, slots - 1, "slots of the caches")
-    faults += _outside("q_positions", positions, -1, 2**31 - 2, "positions")
+    # The first of several queries stands this far before the first key of a request that has none.
+    rows = math.prod(views["q_positions"].shape[1:])
+    faults += _outside("q_positions", positions, -rows, 2**31 - 2, "positions")
     faults += _outside("num_kv_splits", counts, 1, splits, "splits that the partial results have room for")
     if faults:
         raise ArgumentError(faults)

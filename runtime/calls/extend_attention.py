@@ -14,7 +14,7 @@ from ..errors import ArgumentError
 from ..executing import Executor, Steering
 from ..launching import Prepared
 from ..tensors import TENSORS, NotATensor, TensorView
-from .decode_checks import float_name, integers, window_faults
+from .decode_checks import cap_faults, float_name, integers, window_faults
 from .frameworks import empty, stream_handle, used_on
 from .signature import signature
 
@@ -145,12 +145,11 @@ def _missing(tensors: Tensors) -> list[Fault]:
 
 def _number_faults(options: Options) -> list[Fault]:
     """What any call must keep of its numbers."""
-    faults = window_faults(options.window)
-    for name, value in (("sm_scale", options.sm_scale), ("logit_cap", options.logit_cap)):
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        # Comparisons take integers of any size, and are false for NaN.
-        if (name == "sm_scale" or value is not None) and not (number and 0 < value <= _LARGEST_F32):
-            faults.append(Fault(name, f"{value!r:.40}", "a finite number above 0 that FP32 can hold"))
+    faults = window_faults(options.window) + cap_faults(options.logit_cap)
+    number = isinstance(options.sm_scale, int | float) and not isinstance(options.sm_scale, bool)
+    # Comparisons take integers of any size, and are false for NaN.
+    if not (number and 0 < options.sm_scale <= _LARGEST_F32):
+        faults.append(Fault("sm_scale", f"{options.sm_scale!r:.40}", "a finite number above 0 that FP32 can hold"))
     if type(options.max_chunk) is not int or options.max_chunk < 0:
         faults.append(Fault("max_chunk", f"{options.max_chunk!r:.40}", "the tokens of the longest chunk"))
     return faults

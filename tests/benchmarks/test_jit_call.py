@@ -44,7 +44,7 @@ def call(specs, monkeypatch):
     def make(*, fp8, inputs=None):
         kv_format = "fp8_per_token_head" if fp8 else "bf16"
         variants = [
-            rendered(specs, "decode_attention", kv_format=kv_format, gqa=4, head_dim=64, window=False),
+            rendered(specs, "decode_attention", kv_format=kv_format, block_m=4, head_dim=64, window=False),
             rendered(specs, "merge_splits", head_dim=64, sinks=False, most_splits=16),
         ]
         inputs = inputs or small_inputs(fp8=fp8)
@@ -88,7 +88,10 @@ def test_stage_1_gets_each_argument_in_its_place(call, fp8):
     assert tuple(seen[f"lse_stride_{axis}"] for axis in ("batch", "head", "split")) == seen["partial_lse"].stride()
     assert seen["num_kv_splits"].tolist() == [SPLITS, SPLITS]
     assert seen["sm_scale"] == inputs.sm_scale
-    assert (seen["HEAD_DIM"], seen["GROUP"], seen["BLOCK_H"], seen["BLOCK_N"]) == (64, 4, 4, record.launch["block_n"])
+    assert seen["group"] == 4
+    assert (seen["q_stride_batch"], seen["q_stride_head"]) == inputs.q.stride()[:2]
+    constants = [seen[name] for name in ("HEAD_DIM", "BLOCK_D", "BLOCK_M", "BLOCK_N")]
+    assert constants == [64, 64, 4, record.launch["block_n"]]
 
 
 def test_the_merge_gets_each_argument_in_its_place(call):
@@ -98,9 +101,15 @@ def test_the_merge_gets_each_argument_in_its_place(call):
     assert seen["partial_out"] is before["partial_out"]
     assert seen["partial_lse"] is before["partial_lse"]
     assert seen["num_kv_splits"] is before["num_kv_splits"]
-    assert (seen["out_stride_batch"], seen["out_stride_head"]) == seen["out"].stride()[:2]
-    assert (seen["lse_stride_batch"], seen["lse_stride_head"]) == seen["lse"].stride()
-    assert (seen["HEAD_DIM"], seen["MAX_SPLITS"]) == (64, 16)
+    strides = {
+        "partial": seen["partial_out"].stride()[:3], "partial_lse": seen["partial_lse"].stride(),
+        "out": seen["out"].stride()[:2], "lse": seen["lse"].stride(),
+    }  # fmt: skip
+    for name, wanted in strides.items():
+        words = ("batch", "head", "split")[: len(wanted)]
+        assert tuple(seen[f"{name}_stride_{word}"] for word in words) == wanted
+        assert seen[f"{name}_stride_row"] == 0
+    assert (seen["HEAD_DIM"], seen["BLOCK_D"], seen["MAX_SPLITS"]) == (64, 64, 16)
 
 
 def test_the_launch_is_the_bundles_own_with_its_dependent_start(call):
@@ -112,9 +121,14 @@ def test_the_launch_is_the_bundles_own_with_its_dependent_start(call):
         }  # fmt: skip
 
 
-def test_inputs_of_another_call_are_refused(call):
+@pytest.mark.parametrize("other", ["format", "group"])
+def test_inputs_of_another_call_are_refused(call, other):
+    import gpu
+
+    # The same block takes six query heads of two KV heads.
+    inputs = small_inputs(fp8=False) if other == "format" else gpu.make_inputs(gpu.Shape(2, 64, 6, 2, 64), fp8=True)
     with pytest.raises(ValueError, match="planned last"):
-        call(fp8=True, inputs=small_inputs(fp8=False))
+        call(fp8=True, inputs=inputs)
 
 
 def test_a_source_is_imported_once():

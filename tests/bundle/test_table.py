@@ -3,6 +3,7 @@ import pickle
 import pytest
 
 from assay.bundle import NoMatch, UnknownRow, explain, select
+from assay.bundle.table import known_fields, with_products
 
 FULL = {"head_dim": 128, "gqa": 4, "q_align": 16}
 
@@ -164,3 +165,54 @@ def test_no_match_crosses_a_process_boundary_whole(rows):
     with pytest.raises(NoMatch) as caught:
         select(rows, {})
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+PRODUCTS = {"query_rows": ("rows", "gqa")}
+
+
+@pytest.mark.parametrize(
+    ("request_", "fields", "completed"),
+    [
+        ({"rows": 3, "gqa": 5}, {"query_rows", "rows"}, {"rows": 3, "query_rows": 15}),
+        ({"rows": 3, "gqa": 5}, {"query_rows", "rows", "gqa"}, {"rows": 3, "gqa": 5, "query_rows": 15}),
+        ({"rows": 0, "gqa": 5}, {"query_rows"}, {"query_rows": 0}),
+        # Nothing asks for the product: a call may state its dimensions all the same.
+        ({"rows": 3, "gqa": 5, "x": 1}, {"x"}, {"x": 1}),
+        # What the caller says of the product himself stays, and a dimension beside it is not used up.
+        ({"query_rows": 7, "gqa": 5}, {"query_rows"}, {"query_rows": 7, "gqa": 5}),
+        ({"gqa": 5}, {"query_rows"}, {"gqa": 5}),
+        ({"rows": True, "gqa": 5}, {"query_rows"}, {"rows": True, "gqa": 5}),
+        ({"rows": "3", "gqa": 5}, {"query_rows"}, {"rows": "3", "gqa": 5}),
+        ({"rows": 3.0, "gqa": 5}, {"query_rows"}, {"rows": 3.0, "gqa": 5}),
+        ({}, {"query_rows"}, {}),
+    ],
+)
+def test_a_product_is_completed_from_its_dimensions_where_all_are_integers(request_, fields, completed):
+    before = dict(request_)
+    assert with_products(request_, PRODUCTS, fields) == completed
+    assert request_ == before
+
+
+def test_a_request_is_its_own_where_a_family_has_no_products():
+    assert with_products({"rows": 3, "gqa": 5}, {}, {"query_rows"}) == {"rows": 3, "gqa": 5}
+
+
+def test_the_row_of_the_smallest_block_answers_a_product_that_it_takes(factory):
+    rows = [
+        factory.make_row(
+            f"block{block}", [("query_rows", "at_most", block), ("rows", "at_most", 8)], preference=9 - block
+        )
+        for block in (2, 4, 8)
+    ]
+    rows.append(factory.make_row("any", [("rows", "at_most", 8)], preference=-9))
+
+    def answering(**request):
+        return select(rows, with_products(request, PRODUCTS, known_fields(rows))).row.id
+
+    assert [answering(rows=1, gqa=gqa) for gqa in (1, 2, 3, 5, 8, 9)] == [
+        "block2", "block2", "block4", "block8", "block8", "any",
+    ]  # fmt: skip
+    assert answering(rows=2, gqa=3) == "block8"
+    assert answering(rows=8, gqa=3) == "any"
+    with pytest.raises(NoMatch, match="rows: requested 9, required at most 8"):
+        answering(rows=9, gqa=1)

@@ -10,22 +10,24 @@ from assay.qualify.emulation import emulate_in_worker
 from tests.kernels.shipped import first_qualified
 from tests.specs import SHIPPED, edit
 
-AXES = {"head_dim": 64, "gqa": 1, "window": False, "kv_format": "fp8_per_token_head", "offset_bits": 64}
+AXES = {"head_dim": 64, "rows": 1, "block_m": 1, "window": False, "soft_cap": False, "offset_bits": 64}
+FP8, INT8 = {"kv_format": "fp8_per_token_head"}, {"kv_format": "int8_per_token_head"}
 # The line of the template that reads rows, and the same with 0x2B read as 0x2C: any byte, or the third one of a word.
-GENERIC = "{{ cache }} = {{ cache }}_codes.to("
-GENERIC_WRONG = "{{ cache }} = ({{ cache }}_codes + ({{ cache }}_codes == 0x2B).to(tl.uint8)).to("
-PACKED = (
-    "{{ cache }} = widen_codes(tl.load({{ cache }}_words[:, None] + words_of_row[None, :], "
-    "mask=is_key[:, None], other=0))"
+GENERIC = "{{ cache }} = tl.load({{ cache }}_rows[:, None] + dims[None, :]{{ mask }})"
+GENERIC_WRONG = (
+    "codes = tl.load({{ cache }}_rows[:, None] + dims[None, :]{{ mask }})\n"
+    "{{ cache }} = (codes + (codes == 0x2B).to(codes.dtype))"
 )
+PACKED = "{{ cache }} = widen_codes(tl.load({{ cache }}_words{{ mask }}))"
 PACKED_WRONG = (
-    "loaded = tl.load({{ cache }}_words[:, None] + words_of_row[None, :], mask=is_key[:, None], other=0)\n"
+    "loaded = tl.load({{ cache }}_words{{ mask }})\n"
     "{{ cache }} = widen_codes(loaded + ((((loaded >> 16) & 0xFF) == 0x2B).to(tl.uint32) << 16))"
 )
 READERS = {
-    "packed": ({"reader": "packed", "alignment": 16}, PACKED, PACKED_WRONG),
-    "generic": ({"reader": "generic", "alignment": 16}, GENERIC, GENERIC_WRONG),
-    "generic, unaligned": ({"reader": "generic", "alignment": 1}, GENERIC, GENERIC_WRONG),
+    "packed": ({**FP8, "reader": "packed", "alignment": 16}, PACKED, PACKED_WRONG),
+    "generic": ({**FP8, "reader": "generic", "alignment": 16}, GENERIC, GENERIC_WRONG),
+    "generic, unaligned": ({**FP8, "reader": "generic", "alignment": 1}, GENERIC, GENERIC_WRONG),
+    "integers": ({**INT8, "reader": "generic", "alignment": 16}, GENERIC, GENERIC_WRONG),
 }
 
 
@@ -36,7 +38,7 @@ def _kernels_are_compiled_once(compile_cache):
 
 def faults(specs_folder, axes) -> dict[str, str]:
     """What the gate says of the first candidate that passes the static gates, by case."""
-    found = first_qualified(load_specs(specs_folder), "decode_attention", **AXES, **axes)
+    found = first_qualified(load_specs(specs_folder), "decode_attention", "full", **AXES, **axes)
     verdict = emulate_in_worker(emulation_request(found.variant, found.outcome, found.family))
     return {case["case"]: case["fault"] for case in verdict["cases"]}
 

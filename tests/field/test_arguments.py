@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from assay.emulator import LaunchError, Memory
-from tests.kernels.shipped import shipped
+from tests.kernels.shipped import shipped_merge
 
 from .calls import HEAD_DIM, KINDS, assert_attention, kernel, random_call
 
@@ -26,7 +26,7 @@ def test_one_binary_serves_sizes_of_one_and_of_more_in_any_order(kind, order):
 
 def every_kernel():
     kernels = [kernel(kind, window=window) for kind in KINDS for window in (False, True)]
-    return [*kernels, *(shipped("merge_splits", head_dim=HEAD_DIM, sinks=sinks) for sinks in (False, True))]
+    return [*kernels, *(shipped_merge(head_dim=HEAD_DIM, sinks=sinks) for sinks in (False, True))]
 
 
 def test_the_binary_has_exactly_the_contracts_arguments_and_two_hidden_pointers():

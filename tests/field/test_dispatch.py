@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from assay.bundle.table import OrderedRows, select
+from assay.bundle.table import OrderedRows, known_fields, select, with_products
 from assay.bundle.verdicts import NoMatch
 from assay.codegen.predicates import holds
 from assay.codegen.spec_checks import target_facts
@@ -16,33 +16,35 @@ GIB2 = 1 << 31
 CALL = {
     "q_dtype": "bf16",
     "head_dim": 128,
+    "rows": 1,
     "gqa": 8,
     "kv_format": "fp8_per_token_head",
     "slot_dtype": "i32",
     "window": False,
+    "soft_cap": False,
     "alignment": 16,
     "cache_extent_bytes": 1_000_000,
 }
 
 
 @functools.cache
-def rows() -> OrderedRows:
-    """A row for each core problem of decode_attention, with the conditions that a bundle would give it."""
+def rows(profile: str = "core") -> OrderedRows:
+    """A row for each of the profile's problems of decode_attention, with the conditions that a bundle would give it."""
     specs = shipped_specs()
     family, target = specs.families["decode_attention"].model, specs.target(TARGET)
     made = []
-    for problem in problems(specs, "decode_attention"):
+    for problem in problems(specs, "decode_attention", profile):
         facts = {**target_facts(target), **dict(problem.axes)}
-        preference = next((item.preference for item in family.preferences if holds(item.when, facts)), 0)
+        preference = sum(item.preference for item in family.preferences if holds(item.when, facts))
         found = conditions(family, target, problem)
         made.append(make_row(problem.label, found, family="decode_attention", preference=preference))
     return OrderedRows(made)
 
 
-def chosen(**changes: object) -> dict[str, str]:
+def chosen(profile: str = "core", **changes: object) -> dict[str, str]:
     """Axis values of the row that answers, as text.  None: the fact is left out."""
     call = {name: value for name, value in {**CALL, **changes}.items() if value is not None}
-    row = select(rows(), call).row
+    row = select(rows(profile), with_products(call, {"query_rows": ("rows", "gqa")}, known_fields(rows(profile)))).row
     return dict(part.split("=") for part in row.id.split())
 
 
@@ -87,11 +89,55 @@ def test_a_head_size_without_a_kernel_is_refused(head_dim):
         chosen(head_dim=head_dim)
 
 
-@pytest.mark.parametrize("gqa", [3, 5, 7, 12, 32])
-def test_a_group_without_a_kernel_is_refused(gqa):
+@pytest.mark.parametrize("gqa", [17, 24, 32, 8.0, "8", True, None])
+def test_a_group_that_no_block_of_the_profile_takes_is_refused(gqa):
     """C9"""
-    with pytest.raises(NoMatch, match="gqa"):
+    with pytest.raises(NoMatch, match="query_rows"):
         chosen(gqa=gqa)
+
+
+@pytest.mark.parametrize("profile", ["core", "full"])
+@pytest.mark.parametrize(("gqa", "block"), [(1, 1), (2, 2), (3, 4), (5, 8), (6, 8), (7, 8), (8, 8), (12, 16), (16, 16)])
+def test_a_group_of_any_size_is_answered_by_the_smallest_block_that_takes_it(profile, gqa, block):
+    """C9"""
+    assert (chosen(profile, gqa=gqa)["block_m"], chosen(profile, gqa=gqa)["rows"]) == (str(block), "1")
+
+
+@pytest.mark.parametrize(
+    ("rows", "gqa", "block"),
+    [(1, 24, 32), (1, 72, 64), (1, 512, 64), (2, 1, 16), (2, 8, 16), (3, 6, 32), (8, 8, 64), (8, 72, 64)],
+)
+def test_the_block_follows_the_query_rows_and_one_query_has_rows_of_its_own(rows, gqa, block):
+    """C9, C20"""
+    found = chosen("full", rows=rows, gqa=gqa)
+    assert (found["block_m"], found["rows"]) == (str(block), "8" if rows > 1 else "1")
+
+
+@pytest.mark.parametrize("rows", [9, 10, 64])
+def test_more_queries_of_a_request_than_eight_are_refused(rows):
+    """C20"""
+    with pytest.raises(NoMatch, match="rows"):
+        chosen("full", rows=rows, gqa=1)
+
+
+@pytest.mark.parametrize("kv_format", ["bf16", "fp8_per_token_head", "int8_per_token_head"])
+@pytest.mark.parametrize("head_dim", [64, 80, 96, 128, 192, 256, 512])
+@pytest.mark.parametrize(("rows", "gqa"), [(1, 1), (1, 6), (4, 3), (8, 16)])
+@pytest.mark.parametrize(("soft_cap", "alignment"), [(False, 16), (False, 1), (True, 16)])
+def test_the_full_profile_answers_every_call(kv_format, head_dim, rows, gqa, soft_cap, alignment):
+    """C9: what a constraint leaves out has a row that answers it all the same."""
+    call = {"kv_format": kv_format, "head_dim": head_dim, "rows": rows, "gqa": gqa, "soft_cap": soft_cap}
+    for extent in (GIB2 - 1, GIB2):
+        found = chosen("full", **call, alignment=alignment, cache_extent_bytes=extent)
+        given = {name: str(value).lower() for name, value in call.items() if name not in ("rows", "gqa")}
+        assert {name: found[name] for name in given} == given
+
+
+@pytest.mark.parametrize("soft_cap", [True, None])
+def test_a_cap_is_never_left_out_in_silence(soft_cap):
+    """A row without a cap would answer with other scores."""
+    with pytest.raises(NoMatch, match="soft_cap"):
+        chosen(soft_cap=soft_cap)
 
 
 @pytest.mark.parametrize("slot_dtype", ["i64", "u32", None])
@@ -101,7 +147,7 @@ def test_slots_of_another_width_are_refused(slot_dtype):
         chosen(slot_dtype=slot_dtype)
 
 
-@pytest.mark.parametrize("kv_format", ["e4m3fnuz", "e5m2", "int8", "u8", "i8", None])
+@pytest.mark.parametrize("kv_format", ["e4m3fnuz", "e5m2", "int8", "int8_per_token_head", "u8", "i8", None])
 def test_other_eight_bit_formats_never_match_the_e4m3fn_rows(kv_format):
     """D7, D8"""
     with pytest.raises(NoMatch, match="kv_format"):

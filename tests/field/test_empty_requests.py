@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.kernels.shipped import DecodeCall, run_decode, run_merge, shipped
+from tests.kernels.shipped import DecodeCall, run_decode, run_merge, shipped_merge
 
 from .calls import HEAD_DIM, KINDS, kernel, random_call
 
@@ -46,7 +46,7 @@ def test_empty_requests_are_zeros_and_their_neighbours_are_bit_equal_to_a_call_w
     np.testing.assert_array_equal(out[kept].view(np.uint32), out_alone.view(np.uint32))
     np.testing.assert_array_equal(lse[kept].view(np.uint32), lse_alone.view(np.uint32))
     for sinks in (None, np.linspace(-5, 5, out.shape[1])):
-        merge = shipped("merge_splits", head_dim=HEAD_DIM, sinks=sinks is not None)
+        merge = shipped_merge(head_dim=HEAD_DIM, sinks=sinks is not None)
         merged, merged_lse = run_merge(merge, out, lse, splits, sinks)
         merged_alone, merged_lse_alone = run_merge(merge, out_alone, lse_alone, list(alone.num_kv_splits), sinks)
         assert not merged[empty].any()

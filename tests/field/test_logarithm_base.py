@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.kernels.shipped import run_decode, run_merge, shipped, shipped_specs
+from tests.kernels.shipped import run_decode, run_merge, shipped_merge, shipped_specs
 
 from .calls import HEAD_DIM, KINDS, equal_scores_call, kernel, widened
 
@@ -21,7 +21,7 @@ def test_partials_of_weights_one_and_three_merge_to_three_quarters(sink, wanted)
     partial = np.zeros((1, 1, 2, HEAD_DIM), np.float32)
     partial[:, :, 1] = 1
     lse = np.log([[[1.0, 3.0]]]).astype(np.float32)
-    merge = shipped("merge_splits", head_dim=HEAD_DIM, sinks=sink is not None)
+    merge = shipped_merge(head_dim=HEAD_DIM, sinks=sink is not None)
     out, merged = run_merge(merge, partial, lse, [2], None if sink is None else np.array([sink]))
     np.testing.assert_allclose(widened(out), wanted, rtol=2**-8)
     np.testing.assert_allclose(merged, np.log(4 if sink is None else 5), rtol=1e-6)

@@ -17,7 +17,7 @@ from assay.codegen.variants import make_variant
 from assay.emulator import Program
 from assay.qualify.selection import Selector
 from assay.qualify.waiving import WaiverBook, today_utc
-from tests.kernels.shipped import TARGET, problems, run_merge, shipped, shipped_specs
+from tests.kernels.shipped import TARGET, problems, run_merge, shipped_merge, shipped_specs
 
 from .calls import KINDS, assert_attention, kernel, random_call, widened
 
@@ -55,7 +55,7 @@ def test_every_head_size_merges(head_dim):
     rng = np.random.default_rng(2)
     partial = rng.standard_normal((1, 2, 3, head_dim)).astype(np.float32)
     lse = rng.standard_normal((1, 2, 3)).astype(np.float32)
-    out, _ = run_merge(shipped("merge_splits", head_dim=head_dim, sinks=False), partial, lse, [3])
+    out, _ = run_merge(shipped_merge(head_dim=head_dim, sinks=False), partial, lse, [3])
     weights = np.exp(lse.astype(np.float64))
     wanted = (weights[..., None] * partial).sum(2) / weights.sum(2)[..., None]
     np.testing.assert_allclose(widened(out), wanted, rtol=0.02, atol=0.002)

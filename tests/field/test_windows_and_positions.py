@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.kernels.shipped import run_decode, run_merge, shipped
+from tests.kernels.shipped import run_decode, run_merge, shipped_merge
 
 from .calls import HEAD_DIM, KINDS, assert_close, equal_scores_call, expected, kernel, random_call, widened
 
@@ -31,7 +31,7 @@ def test_tiles_wholly_outside_the_window_leave_no_nan(kind, window, sinks):
     partials = run_decode(kernel(kind), call)
     wanted, wanted_lse = expected(call)
     assert_close(partials, (wanted, wanted_lse))
-    merge = shipped("merge_splits", head_dim=HEAD_DIM, sinks=sinks)
+    merge = shipped_merge(head_dim=HEAD_DIM, sinks=sinks)
     logits = np.linspace(-2, 2, partials[0].shape[1]).astype(np.float32)
     out, lse = run_merge(merge, *partials, [4, 4, 1], logits if sinks else None)
     if sinks:

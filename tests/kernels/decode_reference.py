@@ -30,7 +30,10 @@ def round_to_bf16(values: np.ndarray) -> np.ndarray:
 
 @dataclass
 class DecodeCase:
-    """q [batch, q_heads, D] as BF16-valued float32; k, v as codes [slots, kv_heads, D] or BF16-valued float32."""
+    """q [batch, q_heads, D] as BF16-valued float32; k, v as codes [slots, kv_heads, D] or BF16-valued float32.
+
+    Codes are E4M3FN's where they are uint8, and integers where they are int8.
+    """
 
     q: np.ndarray
     k: np.ndarray
@@ -138,15 +141,15 @@ def attention(case: DecodeCase) -> tuple[np.ndarray, np.ndarray]:
         first, last = case.indptr[request], case.indptr[request + 1]
         position = case.positions[request]
         start = 0 if case.window is None else max(0, position - case.window + 1)
-        keys = case.indices[first:last][start : position + 1]
+        keys = case.indices[first:last][start : max(0, position + 1)]
         if len(keys) == 0:
             continue
         for head in range(q_heads):
             kv_head = head // group
             k, v = case.k[keys, kv_head], case.v[keys, kv_head]
             if case.k_scale is not None and case.v_scale is not None:
-                k = table[k] * case.k_scale[keys, kv_head, None].astype(np.float64)
-                v = table[v] * case.v_scale[keys, kv_head, None].astype(np.float64)
+                k = (k if k.dtype == np.int8 else table[k]) * case.k_scale[keys, kv_head, None].astype(np.float64)
+                v = (v if v.dtype == np.int8 else table[v]) * case.v_scale[keys, kv_head, None].astype(np.float64)
             scores = case.scale * (k.astype(np.float64) @ case.q[request, head].astype(np.float64))
             top = scores.max()
             weights = np.exp(scores - top)

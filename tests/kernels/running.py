@@ -17,13 +17,18 @@ from assay.codegen.variants import make_variant
 
 
 def variant_for(
-    family: str, target: str, launch: dict | None = None, specs_folder: Path | None = None, **axes: object
+    family: str,
+    target: str,
+    launch: dict | None = None,
+    specs_folder: Path | None = None,
+    profile: str = "core",
+    **axes: object,
 ) -> Variant:
-    """The first candidate of the one core problem with these axis values, with parts of its launch replaced."""
+    """The first candidate of the profile's one problem with these axis values, with parts of its launch replaced."""
     specs = load_specs(specs_folder or Path(kernel_specs.DIRECTORY))
     model = specs.families[family].model
     only = {"family": (family,), **{name: (str(value).lower(),) for name, value in axes.items()}}
-    (problem,) = (item for item in expand(specs, target, Selection("core", only)) if isinstance(item, Problem))
+    (problem,) = (item for item in expand(specs, target, Selection(profile, only)) if isinstance(item, Problem))
     candidate = candidates(model, specs.target(target), problem)[0]
     changed = tuple((name, (launch or {}).get(name, value)) for name, value in candidate.launch)
     return make_variant(model, specs.target(target), type(candidate)(problem, changed), Renderer(specs.templates))

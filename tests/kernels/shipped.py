@@ -57,16 +57,16 @@ def shipped_specs() -> SpecSet:
     return load_specs(Path(kernel_specs.DIRECTORY))
 
 
-def problems(specs: SpecSet, family: str, target: str = TARGET, **axes: object) -> list[Problem]:
-    """The family's core problems on a target with these axis values."""
+def problems(specs: SpecSet, family: str, profile: str = "core", target: str = TARGET, **axes: object) -> list[Problem]:
+    """The family's problems of the profile on a target with these axis values."""
     only = {"family": (family,), **{name: (str(value).lower(),) for name, value in axes.items()}}
-    return [item for item in expand(specs, target, Selection("core", only)) if isinstance(item, Problem)]
+    return [item for item in expand(specs, target, Selection(profile, only)) if isinstance(item, Problem)]
 
 
 @functools.cache
-def shipped(family: str, **axes: object) -> Shipped:
-    """The kernel that ships for the one core problem with these axis values."""
-    return first_qualified(shipped_specs(), family, **axes)
+def shipped(family: str, profile: str = "core", **axes: object) -> Shipped:
+    """The kernel that ships for the profile's one problem with these axis values."""
+    return first_qualified(shipped_specs(), family, profile, **axes)
 
 
 @functools.cache
@@ -81,15 +81,22 @@ def shipped_without(features: tuple[str, ...], family: str, **axes: object) -> S
         return first_qualified(load_specs(copy), family, **axes)
 
 
-def first_qualified(specs: SpecSet, family: str, **axes: object) -> Shipped:
+def shipped_merge(*, head_dim: int, sinks: bool) -> Shipped:
+    """The merge for any number of splits."""
+    return shipped("merge_splits", head_dim=head_dim, sinks=sinks, most_splits=128)
+
+
+def first_qualified(specs: SpecSet, family: str, profile: str = "core", **axes: object) -> Shipped:
     """The first candidate of the one problem that passes the static gates."""
-    variant, outcome = first_qualified_on(specs, TARGET, family, **axes)
+    variant, outcome = first_qualified_on(specs, TARGET, family, profile, **axes)
     return Shipped(variant, outcome, specs.families[family].model, Program.load(outcome.code, where=variant.id))
 
 
-def first_qualified_on(specs: SpecSet, target: str, family: str, **axes: object) -> tuple[Variant, Outcome]:
+def first_qualified_on(
+    specs: SpecSet, target: str, family: str, profile: str = "core", **axes: object
+) -> tuple[Variant, Outcome]:
     """The same on any target, where nothing may execute it."""
-    (problem,) = problems(specs, family, target, **axes)
+    (problem,) = problems(specs, family, profile, target, **axes)
     model, wanted = specs.families[family].model, specs.target(target)
     for candidate in candidates(model, wanted, problem):
         variant = make_variant(model, wanted, candidate, Renderer(specs.templates))
@@ -116,6 +123,9 @@ def _compiled(variant: Variant) -> Outcome:
 @dataclass
 class DecodeCall:
     """One call of stage 1, as arrays: q and BF16 caches as 16-bit codes, FP8 caches as bytes.
+
+    q: [batch, q_heads, head_dim], or [batch, rows, q_heads, head_dim] where requests have several queries; positions
+    and partial results have the same leading dimensions.
 
     Arrays may be views with any strides; `run` puts what they are views of into the emulator's memory.  window 0 where
     the kernel has none.  partial_out, partial_lse: made and poisoned by `run` where they are None.
@@ -150,22 +160,27 @@ _TENSORS = (*_DIMS, "indptr", "indices", "q_positions", "num_kv_splits")
 
 
 def run_decode(kernel: Shipped, call: DecodeCall, memory: Memory | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Partial outputs [batch, q_heads, splits, head_dim] and LSE [batch, q_heads, splits], all of it in bounds."""
-    batch, heads, head_dim = call.q.shape
+    """Partial outputs [.., q_heads, splits, head_dim] and LSE [.., q_heads, splits], all of it in bounds."""
+    *queries, heads, head_dim = call.q.shape
+    batch, rows = (*queries, 1)[:2]
     splits = call.grid_splits or int(call.num_kv_splits.max())
     if call.partial_out is None:
-        call.partial_out = np.full((batch, heads, splits, head_dim), np.nan, np.float32)
+        call.partial_out = np.full((*queries, heads, splits, head_dim), np.nan, np.float32)
     if call.partial_lse is None:
-        call.partial_lse = np.full((batch, heads, splits), np.nan, np.float32)
+        call.partial_lse = np.full((*queries, heads, splits), np.nan, np.float32)
     memory = memory or Memory()
-    values = {"sm_scale": float(call.sm_scale), "window_length": call.window}
+    kv_heads = call.k_cache.shape[1]
+    group = heads // kv_heads
+    values = {"sm_scale": float(call.sm_scale), "window_length": call.window, "group": group, "num_rows": rows}
     for name in _TENSORS:
         if (array := getattr(call, name)) is not None:
             values[name] = place(memory, name, array, writable=name.startswith("partial"))
     for name, (prefix, dims) in _DIMS.items():
         if (array := getattr(call, name)) is not None:
+            dims = (dims[0], "row", *dims[1:]) if len(queries) == 2 and dims[0] == "batch" else dims
             values |= strides(prefix, dims, array)
-    kernel.launch((call.k_cache.shape[1], batch, splits), values, memory)
+    blocks = -(-rows * group // dict(kernel.variant.candidate.problem.axes)["block_m"])
+    kernel.launch((kv_heads * blocks, batch, splits), values, memory)
     return call.partial_out, call.partial_lse
 
 
@@ -208,5 +223,6 @@ def run_merge(
     values |= strides("partial", ("batch", "head", "split"), partial_out)
     values |= strides("partial_lse", ("batch", "head", "split"), partial_lse)
     values |= strides("out", ("batch", "head"), out) | strides("lse", ("batch", "head"), lse)
+    values |= dict.fromkeys(("partial_stride_row", "partial_lse_stride_row", "out_stride_row", "lse_stride_row"), 0)
     kernel.launch((batch, heads), values, memory)
     return out, lse

@@ -35,6 +35,7 @@ def run(variant, case, tmp_path: Path) -> tuple[np.ndarray, np.ndarray]:
         dims |= {"k_scale": ("slot", "head"), "v_scale": ("slot", "head")}
     inputs = {**arrays, "indptr": case.indptr, "indices": case.indices, "q_positions": case.positions}
     inputs |= {"num_kv_splits": case.splits, "sm_scale": case.scale, "window_length": case.window or 0}
+    inputs["group"] = q_heads // case.k.shape[1]
     for name, array in arrays.items():
         prefix = name.removeprefix("partial_").removesuffix("_cache")
         for axis, dim in enumerate(dims[name]):
@@ -52,7 +53,7 @@ def assert_close(actual: np.ndarray, expected: np.ndarray) -> None:
 
 @pytest.mark.parametrize("window", [None, 17])
 @pytest.mark.parametrize(
-    ("kv_format", "gqa", "score_form", "alignment"),
+    ("kv_format", "group", "score_form", "alignment"),
     [
         ("bf16", 4, "queries_as_rows", 16),
         ("bf16", 4, "keys_as_rows", 16),
@@ -62,17 +63,18 @@ def assert_close(actual: np.ndarray, expected: np.ndarray) -> None:
         ("fp8_per_token_head", 6, "transposed_fp16", 1),
     ],
 )
-def test_split_decode_is_attention(tmp_path, kv_format, gqa, score_form, alignment, window):
+def test_split_decode_is_attention(tmp_path, kv_format, group, score_form, alignment, window):
     case = make_case(
         np.random.default_rng(7),
         lengths=[70, 1, 0, 33],
         splits=[3, 1, 2, 2],
         kv_format=kv_format,
-        group=gqa,
+        group=group,
         window=window,
     )
     launch = {"score_form": score_form, "block_n": 32}
-    axes = {"kv_format": kv_format, "gqa": gqa, "window": window is not None, "alignment": alignment}
+    block = 1 << (group - 1).bit_length()
+    axes = {"kv_format": kv_format, "block_m": block, "window": window is not None, "alignment": alignment}
     partial, lse = run(decode_variant(launch, **axes), case, tmp_path)
     whole, whole_lse = merge(partial, lse)
     expected, expected_lse = attention(case)
@@ -84,7 +86,7 @@ def test_split_decode_is_attention(tmp_path, kv_format, gqa, score_form, alignme
 
 def test_a_split_without_keys_holds_zeros_and_minus_infinity(tmp_path):
     case = make_case(np.random.default_rng(1), lengths=[40, 0], splits=[4, 2], kv_format="bf16", group=4)
-    variant = decode_variant({"block_n": 32}, kv_format="bf16", gqa=4, window=False)
+    variant = decode_variant({"block_n": 32}, kv_format="bf16", block_m=4, window=False)
     partial, lse = run(variant, case, tmp_path)
     # 40 keys in splits of 32: the third and later are empty, and so is every split of the second request.
     assert np.isfinite(lse[0, :, :2]).all()
@@ -103,7 +105,7 @@ def test_a_window_of_four_sees_the_query_and_three_keys_before_it(tmp_path, leng
     case.v[:] = 0
     for position in range(length):
         case.v[case.indices[position], 0, position] = 1.0
-    variant = decode_variant({"block_n": 32}, kv_format="bf16", gqa=4, window=True)
+    variant = decode_variant({"block_n": 32}, kv_format="bf16", block_m=4, window=True)
     partial, lse = run(variant, case, tmp_path)
     seen = min(length, 4)
     expected = np.zeros(128)
@@ -123,7 +125,7 @@ def test_a_large_key_scale_does_not_overflow_where_the_scores_are_finite(tmp_pat
     case.k[case.indices[0], 0, 0] = 0x38  # the code of 1.0
     case.k_scale[case.indices[0], 0] = 3.4e38
     case.k_scale[case.indices[1], 0] = 1e-30
-    axes = {"kv_format": "fp8_per_token_head", "gqa": 4, "window": False}
+    axes = {"kv_format": "fp8_per_token_head", "block_m": 4, "window": False}
     partial, lse = run(decode_variant({"block_n": 32}, **axes), case, tmp_path)
     expected, expected_lse = attention(case)
     assert np.isfinite(lse[0, :, 0]).all()
@@ -135,7 +137,7 @@ def test_a_large_key_scale_does_not_overflow_where_the_scores_are_finite(tmp_pat
 def test_fp16_products_lose_nothing_to_scales_of_thirty_four_orders_of_magnitude(tmp_path, order, alignment):
     case = make_wide_case(np.random.default_rng(13), length=101, group=8, order=order)
     launch = {"score_form": "transposed_fp16", "block_n": 32}
-    axes = {"kv_format": "fp8_per_token_head", "gqa": 8, "window": False, "alignment": alignment}
+    axes = {"kv_format": "fp8_per_token_head", "block_m": 8, "window": False, "alignment": alignment}
     partial, lse = run(decode_variant(launch, **axes), case, tmp_path)
     expected, expected_lse = attention(case)
     np.testing.assert_allclose(lse[..., 0], expected_lse, rtol=1e-5, atol=1e-5)

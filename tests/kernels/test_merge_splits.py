@@ -25,9 +25,10 @@ def run(partial_out, partial_lse, splits, tmp_path: Path, sinks=None, out_fill=n
     for name, array in arrays.items():
         for axis, dim in enumerate(dims[name]):
             inputs[f"{prefixes.get(name, name)}_stride_{dim}"] = array.strides[axis] // array.itemsize
+    inputs |= dict.fromkeys(("partial_stride_row", "partial_lse_stride_row", "out_stride_row", "lse_stride_row"), 0)
     if sinks is not None:
         inputs["sinks"] = np.array(sinks, np.float32)
-    variant = variant_for("merge_splits", "sm90", launch, head_dim=head_dim, sinks=sinks is not None)
+    variant = variant_for("merge_splits", "sm90", launch, head_dim=head_dim, sinks=sinks is not None, most_splits=128)
     result = interpret(variant, inputs, (batch, heads), tmp_path, ("out",))
     return result["out"], result["lse"]
 

@@ -27,7 +27,7 @@ READERS = {
 
 @pytest.mark.parametrize("target", sorted(shipped_specs().targets))
 def test_the_readers_follow_from_the_targets_features(target):
-    axes = [dict(problem.axes) for problem in problems(shipped_specs(), "decode_attention", target)]
+    axes = [dict(problem.axes) for problem in problems(shipped_specs(), "decode_attention", target=target)]
     assert {each["reader"] for each in axes if each["kv_format"] == "fp8_per_token_head"} == READERS[target]
     assert {each["reader"] for each in axes if each["kv_format"] == "bf16"} == {"generic"}
     for kv_format in ("bf16", "fp8_per_token_head"):
@@ -41,7 +41,7 @@ def test_the_readers_follow_from_the_targets_features(target):
 @pytest.mark.parametrize("target", ["gfx1100", "gfx1151", "gfx942", "sm86", "sm89"])
 def test_a_problem_of_each_family_qualifies(target, compile_cache):  # noqa: ARG001
     (reader,) = READERS[target]
-    axes = {"head_dim": 64, "gqa": 4, "kv_format": "fp8_per_token_head", "window": False, "offset_bits": 64}
+    axes = {"head_dim": 64, "block_m": 4, "kv_format": "fp8_per_token_head", "window": False, "offset_bits": 64}
     spec = shipped_specs().target(target)
     for variant, outcome in (
         first_qualified_on(shipped_specs(), target, "decode_attention", reader=reader, alignment=16, **axes),

@@ -14,11 +14,11 @@ from assay.qualify.emulation import EmulationRequest
 from tests.kernels.running import variant_for
 from tests.specs import SHIPPED
 
-# All are rows of gfx1201's core bundle.  Six query heads in eight rows, so that heads are masked; and a window.
+# These are rows of gfx1201's core bundle.  The cases have groups below the block, so that heads are masked; a window.
 DECODE = {
     "family": "decode_attention",
     "head_dim": 64,
-    "gqa": 6,
+    "block_m": 8,
     "kv_format": "fp8_per_token_head",
     "window": True,
     "alignment": 16,
@@ -26,6 +26,19 @@ DECODE = {
     "reader": "packed",
 }
 EXTEND = {"family": "extend_attention", "head_dim": 64, "window": True, "sinks": True, "soft_cap": False}
+# Up to eight queries of a request in blocks of 64 query rows, a cap, and integers for codes.
+QUERIES = {
+    "family": "decode_attention",
+    "profile": "full",
+    "head_dim": 64,
+    "rows": 8,
+    "block_m": 64,
+    "kv_format": "int8_per_token_head",
+    "window": True,
+    "soft_cap": True,
+    "alignment": 16,
+    "offset_bits": 64,
+}
 MERGE = {"family": "merge_splits", "head_dim": 64, "sinks": True, "most_splits": 128}
 
 

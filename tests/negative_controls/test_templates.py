@@ -9,7 +9,7 @@ from assay.qualify.emulation import emulate_in_worker
 from tests.specs import SHIPPED, edit
 
 from .extend_mutations import EXTEND_MUTATIONS
-from .kernels import DECODE, EXTEND, MERGE, compiled
+from .kernels import DECODE, EXTEND, MERGE, QUERIES, compiled
 
 # What the kernels under test are rendered from, by family.
 TEMPLATES = {
@@ -22,6 +22,8 @@ TEMPLATES = {
 
 KEY_SCALE = "tl.load(k_scale + slots * k_scale_stride_slot + kv_head * k_scale_stride_head,"
 VALUE_SCALE = "tl.load(v_scale + slots * v_scale_stride_slot + kv_head * v_scale_stride_head,"
+WINDOW_START = "visible_start = tl.maximum(position - window_length + 1, 0)"
+VISIBLE_END = "visible_end = tl.minimum(key_count, position + 1)"
 DECODE_MUTATIONS = {
     "sm_scale dropped": ("score_scale = sm_scale * LOG2_E", "score_scale = LOG2_E"),
     "scores in base e": ("score_scale = sm_scale * LOG2_E", "score_scale = sm_scale"),
@@ -31,16 +33,16 @@ DECODE_MUTATIONS = {
     "value scale of the next slot": ("v_scale + slots *", "v_scale + (slots + 1) *"),
     "key scale of the first head": ("+ kv_head * k_scale_stride_head", "+ 0 * k_scale_stride_head"),
     "value scale of the first head": ("+ kv_head * v_scale_stride_head", "+ 0 * v_scale_stride_head"),
-    "window one key longer": ("position - window_length + 1", "position - window_length"),
-    "window one key shorter": ("position - window_length + 1", "position - window_length + 2"),
-    "its own key not visible": ("tl.minimum(key_count, position + 1)", "tl.minimum(key_count, position)"),
-    "the key after it visible": ("tl.minimum(key_count, position + 1)", "tl.minimum(key_count, position + 2)"),
-    "position ignored": ("visible_end = tl.minimum(key_count, position + 1)", "visible_end = key_count"),
-    "window before the first key": ("tl.maximum(position - window_length + 1, 0)", "position - window_length + 1"),
+    "window one key longer": (WINDOW_START, "visible_start = tl.maximum(position - window_length, 0)"),
+    "window one key shorter": (WINDOW_START, "visible_start = tl.maximum(position - window_length + 2, 0)"),
+    "its own key not visible": (VISIBLE_END, "visible_end = tl.minimum(key_count, position)"),
+    "the key after it visible": (VISIBLE_END, "visible_end = tl.minimum(key_count, position + 2)"),
+    "position ignored": (VISIBLE_END, "visible_end = key_count"),
+    "window before the first key": (WINDOW_START, "visible_start = position - window_length + 1"),
     "first index of the request dropped": ("indices + first_index + keys", "indices + keys"),
     "scores behind the last key": (
-        'tl.where(is_key[None, :], scores * score_scale, float("-inf"))',
-        "scores * score_scale",
+        'scores = tl.where(is_key[None, :], scores, float("-inf"))',
+        "scores = scores",
     ),
     "indices behind the last key": (
         "indices + first_index + keys, mask=is_key, other=0)",
@@ -54,11 +56,11 @@ DECODE_MUTATIONS = {
     ),
     "half the granule": ("SPLIT_GRANULE = tl.constexpr(32)", "SPLIT_GRANULE = tl.constexpr(16)"),
     "twice the granule": ("SPLIT_GRANULE = tl.constexpr(32)", "SPLIT_GRANULE = tl.constexpr(64)"),
-    "queries without head mask": ("mask=is_head[:, None], other=0.0\n    )", "mask=(group_rows < BLOCK_H)[:, None])"),
-    "outputs without head mask": ("dims[None, :], out, mask=is_head[:, None])", "dims[None, :], out)"),
-    "LSE without head mask": ("lse_rows, lse, mask=is_head)", "lse_rows, lse)"),
-    "padded group in the head's number": ("kv_head * GROUP + group_rows", "kv_head * BLOCK_H + group_rows"),
-    "KV head not times the group": ("kv_head * GROUP + group_rows", "kv_head + group_rows"),
+    "queries without head mask": ("dims[None, :], mask=in_row, other=0.0)", "dims[None, :])"),
+    "outputs without head mask": ("dims[None, :], out, mask=in_row)", "dims[None, :], out)"),
+    "LSE without head mask": ("lse_rows, lse, mask=is_row)", "lse_rows, lse)"),
+    "padded group in the head's number": ("kv_head * group + query_rows)", "kv_head * BLOCK_M + query_rows)"),
+    "KV head not times the group": ("kv_head * group + query_rows)", "kv_head + query_rows)"),
     "LSE in base two": ("(row_max + tl.log2(row_sum)) * LN_2", "row_max + tl.log2(row_sum)"),
     "LSE half in base two": ("(row_max + tl.log2(row_sum)) * LN_2", "row_max + tl.log(row_sum)"),
     "split without keys not zero": (
@@ -68,7 +70,7 @@ DECODE_MUTATIONS = {
     "LSE of a split without keys": ('* LN_2, float("-inf"))', "* LN_2, 0.0)"),
     "sum not rescaled": ("row_sum * rescale + tl.sum", "row_sum + tl.sum"),
     "output not rescaled": ("v, acc * rescale[:, None])", "v, acc)"),
-    "key count ignored": ("visible_end = tl.minimum(key_count, position + 1)", "visible_end = position + 1"),
+    "key count ignored": (VISIBLE_END, "visible_end = position + 1"),
     "value scales behind the last key": (
         f"{VALUE_SCALE} mask=is_key, other=0.0)",
         f"{VALUE_SCALE} mask=keys >= 0, other=0.0)",
@@ -79,11 +81,37 @@ DECODE_MUTATIONS = {
         "tl.range(split_start, tl.minimum(split_end, split_start + 288), BLOCK_N)",
     ),
     "maximum that starts at zero": (
-        'row_max = tl.full([BLOCK_H], float("-inf"), tl.float32)',
-        "row_max = tl.zeros([BLOCK_H], tl.float32)",
+        'row_max = tl.full([BLOCK_M], float("-inf"), tl.float32)',
+        "row_max = tl.zeros([BLOCK_M], tl.float32)",
     ),
-    "KV heads counted modulo two": ("kv_head * GROUP + group_rows", "(kv_head & 1) * GROUP + group_rows"),
+    "KV heads counted modulo two": ("kv_head * group + query_rows)", "(kv_head & 1) * group + query_rows)"),
     "maximum of the last tile only": ("tl.maximum(row_max, tl.max(scores, 1))", "tl.max(scores, 1)"),
+}
+QUERIES_MUTATIONS = {
+    "cap dropped": ("capped(scores * sm_scale, logit_cap) * LOG2_E", "scores * sm_scale * LOG2_E"),
+    "cap twice as large": ("capped(scores * sm_scale, logit_cap)", "capped(scores * sm_scale, 2 * logit_cap)"),
+    "cap in base two": ("capped(scores * sm_scale, logit_cap) * LOG2_E", "capped(scores * sm_scale, logit_cap)"),
+    "queries see what the last one does": ("row_end = tl.minimum(key_count, position + 1)", "row_end = visible_end"),
+    "the key after each query visible": ("row_end = tl.minimum(key_count, position + 1)", "row_end = position + 2"),
+    "window of the first query": (
+        "row_start = tl.maximum(position - window_length + 1, 0)",
+        "row_start = visible_start",
+    ),
+    "position of the first query": (
+        "request * num_rows + row, mask=is_row",
+        "request * num_rows + 0 * row, mask=is_row",
+    ),
+    "positions of the first request": ("tl.load(q_positions + request * num_rows + row", "tl.load(q_positions + row"),
+    "rows of another group": ("row = query_rows // group", "row = query_rows // (group + 1)"),
+    "heads counted on over the queries": ("group + query_rows - row * group)", "group + query_rows)"),
+    "every block the first": ("% blocks * BLOCK_M + tl.arange", "% blocks * 0 + tl.arange"),
+    "blocks taken for KV heads": ("kv_head = tl.program_id(0) // blocks", "kv_head = tl.program_id(0)"),
+    "queries behind the request's last": ("is_row = row < num_rows", "is_row = row < 8"),
+    "row stride of the queries dropped": ('" + row * q_stride_row"', '" + row * q_stride_head"'),
+    "a split without keys of one query not zero": (
+        "< tl.minimum(split_end, row_end)",
+        "< tl.minimum(split_end, row_end + 4096)",
+    ),
 }
 MERGE_MUTATIONS = {
     "base two for the weights": ("sums += tl.exp(split_lse - pivot)", "sums += tl.exp2(split_lse - pivot)"),
@@ -112,18 +140,21 @@ MERGE_MUTATIONS = {
     "sink of the first head": ("tl.load(sinks + head)", "tl.load(sinks)"),
     "sum not rescaled by the sink": ("total = total * rescale + tl.where", "total = total + tl.where"),
     "output not rescaled by the sink": ("    acc = acc * rescale\n", ""),
-    "row of a split without keys read": ("mask=has_keys[:, None], other=0.0)", "mask=(row < splits - first)[:, None])"),
+    "row of a split without keys read": (
+        'mask=split_has_keys[:, None]{{ " & is_dim[None, :]" if masked_dims }}, other=0.0)',
+        "mask=(row < splits - first)[:, None])",
+    ),
     "request without keys not zero": ("tl.where(has_keys, acc / tl.where(has_keys, total, 1.0), 0.0)", "acc / total"),
     "LSE of a request without keys": ('total, 1.0)), float("-inf"))', "total, 1.0)), 0.0)"),
     "split stride of the LSE ignored": ("lse_rows + split * partial_lse_stride_split", "lse_rows + split"),
     "split stride of the rows' LSE ignored": ("lse_rows + row * partial_lse_stride_split", "lse_rows + row"),
-    "eight elements further": ("head * out_stride_head + dims, merged", "head * out_stride_head + dims + 8, merged"),
+    "eight elements further": ("out_row + dims, merged", "out_row + dims + 8, merged"),
 }
 
 
 @functools.cache
-def shipped_passes(axes):
-    """So that what a mutant is found to do is the mutation's doing.  axes: as items, to be remembered by."""
+def shipped_passes(*axes):
+    """So that what a mutant is found to do is the mutation's doing."""
     return not faults(SHIPPED, dict(axes))
 
 
@@ -139,7 +170,7 @@ def noticed(tmp_path):
     """The faults of a kernel one line of whose template is changed, where the shipped one has none."""
 
     def run(axes, old, new):
-        assert shipped_passes(tuple(axes.items()))
+        assert shipped_passes(*axes.items())
         specs = shutil.copytree(SHIPPED, tmp_path / "specs")
         files = TEMPLATES[axes["family"]]
         edit(specs, next((file for file in files if old in (specs / file).read_text()), files[0]), old, new)
@@ -167,5 +198,13 @@ def test_a_wrong_decode_is_noticed(noticed, old, new):
 @pytest.mark.parametrize(("old", "new"), EXTEND_MUTATIONS.values(), ids=EXTEND_MUTATIONS)
 def test_a_wrong_prefill_is_noticed(noticed, old, new):
     found = noticed(EXTEND, old, new)
+    assert found
+    assert not found[0].startswith("load:")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("old", "new"), QUERIES_MUTATIONS.values(), ids=QUERIES_MUTATIONS)
+def test_a_wrong_decode_of_several_queries_is_noticed(noticed, old, new):
+    found = noticed(QUERIES, old, new)
     assert found
     assert not found[0].startswith("load:")

@@ -82,7 +82,7 @@ def shipped(tmp_path_factory, compile_cache):  # noqa: ARG001
     """
     out = tmp_path_factory.mktemp("shipped")
     families = "family=decode_attention,family=merge_splits"
-    only = f"{families},head_dim=64,gqa=4,kv_format=bf16,window=true,alignment=16"
+    only = f"{families},head_dim=64,block_m=4,kv_format=bf16,window=true,alignment=16,most_splits=128"
     arguments = ["qualify", "--target", "gfx1201", "--evidence", "static", "--only", only, "--out", str(out)]
     assert entry.run([*arguments, "--update-lock"]) == 0
     return out / "gfx1201" / "gfx1201.only.assay"

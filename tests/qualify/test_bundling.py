@@ -222,3 +222,22 @@ def test_a_bundle_over_its_targets_budget_fails_and_the_previous_one_stays(assay
 def test_a_budget_that_is_none_is_bad_input(assay, tmp_path):
     specs = with_budget(tmp_path / "specs", 0)
     assert assay("plan", "--specs", specs).status == 2
+
+
+def test_the_preferences_of_all_rules_that_match_add_up(assay, tmp_path):
+    specs = copy_toy(tmp_path / "specs")
+    rules = "preferences:\n  - {when: {x_dtype: f16}, preference: 5}\n  - {when: {width: 96}, preference: 2}\n"
+    edit(specs, "families/scale.yaml", "preferences:\n", rules)
+    assert (
+        assay("qualify", "--target", "gfx1201", "--specs", specs, "--out", tmp_path / "out", "--update-lock").status
+        == 0
+    )
+    with Bundle.open(tmp_path / "out" / "gfx1201" / "gfx1201.assay") as bundle:
+        found = {}
+        for row in bundle.rows("scale"):
+            problem = bundle.variant(row.id).problem
+            found[problem["x_dtype"], problem["width"], problem["alignment"]] = row.preference
+    assert found == {
+        ("f32", 64, 16): 10, ("f32", 64, 4): 0, ("f16", 64, 16): 15, ("f16", 64, 4): 5, ("f16", 96, 16): 17,
+        ("f16", 96, 4): 7,
+    }  # fmt: skip

@@ -156,6 +156,22 @@ def test_rows_that_take_any_group_up_to_a_size_and_several_query_rows(judge):
     assert "rows 9; the bundle covers rows: at most 8" in ran.out
 
 
+def test_a_condition_on_the_product_of_query_rows_and_group_is_asked_for_as_the_product(judge, monkeypatch):
+    facts = [c for c in DECODE if c[0] != "gqa"]
+    blocks = [
+        (id, [*facts, ("query_rows", "at_most", n), ("rows", "at_most", 8)]) for id, n in (("a8", 8), ("b16", 16))
+    ]
+    products = {**CONTRACTS["decode_attention"], "products": {"query_rows": ["rows", "gqa"]}}
+    monkeypatch.setitem(CONTRACTS, "decode_attention", products)
+    device = only_device(ran := judge(decode=blocks, models=SMALL + WIDE, more=["--json"]))
+    assert ran.status == 0
+    answered = [{a["row"] for a in answers_of(device, call, "decode_attention")} for call in device["calls"]]
+    assert answered == [{"a8"}, {"b16"}]
+    ran = judge(decode=blocks, models=WIDE, more=["--fact", "rows=1", "--fact", "rows=2"])
+    assert ran.status == 1
+    assert "query_rows 18; the bundle covers query_rows: at most 16" in ran.out
+
+
 def test_several_query_rows_of_a_family_without_that_axis_are_missing(judge):
     ran = judge(more=["--fact", "rows=8", "--json"])
     assert ran.status == 1

@@ -8,7 +8,7 @@ from assay.bundle import Bundle
 from assay.qualify import executing
 from tests.specs import SHIPPED, edit
 
-MERGE = ("--only", "family=merge_splits,head_dim=64", "--evidence", "emulated")
+MERGE = ("--only", "family=merge_splits,head_dim=64,most_splits=128", "--evidence", "emulated")
 TEMPLATE = "templates/merge_splits.py.j2"
 
 
@@ -108,7 +108,7 @@ def test_a_family_without_a_reference_is_4(assay, tmp_path, specs):
 
 @pytest.mark.slow
 def test_decode_attention_qualifies_emulated_with_both_readers(qualify):
-    only = "family=decode_attention,head_dim=128,gqa=8,window=true"
+    only = "family=decode_attention,head_dim=128,block_m=8,window=true"
     ran = qualify("--only", only, "--evidence", "emulated", "--update-lock")
     assert ran.status == 0, ran.err
     readers = {problem["problem"]["reader"] for problem in ran.document["problems"]}

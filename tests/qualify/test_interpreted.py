@@ -16,7 +16,7 @@ from assay.qualify import executing
 from tests.specs import SHIPPED, edit
 
 MERGE = ("--only", "family=merge_splits,head_dim=64,sinks=true", "--evidence", "interpreted")
-PACKED = ("--only", "family=decode_attention,reader=packed,head_dim=64,gqa=8,window=false,offset_bits=64")
+PACKED = ("--only", "family=decode_attention,reader=packed,head_dim=64,block_m=8,window=false,offset_bits=64")
 TEMPLATE = "templates/merge_splits.py.j2"
 
 
@@ -174,7 +174,7 @@ def miscompiled(outcome):
 
 @pytest.mark.slow
 def test_decode_attention_with_bf16_products_qualifies_interpreted(qualify):
-    only = "family=decode_attention,head_dim=128,gqa=8,kv_format=bf16,window=true"
+    only = "family=decode_attention,head_dim=128,block_m=8,kv_format=bf16,window=true"
     ran = qualify("sm90", "--only", only, "--evidence", "interpreted", "--update-lock")
     assert ran.status == 0, ran.err
     assert {problem["chosen"]["evidence"]["interpreted"] for problem in ran.document["problems"]} == {"pass"}

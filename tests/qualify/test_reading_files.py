@@ -262,6 +262,20 @@ def test_explain_tells_of_the_8_nearest_rows_unless_asked_for_all(assay, tmp_pat
     assert failed[0] == {"field": "window", "requested": "true", "required": "false"}
 
 
+def test_explain_takes_the_dimensions_of_a_product_for_it(assay, tmp_path, factory):
+    rows = [factory.make_row(f"upto{n}", [("query_rows", "at_most", n)], preference=-n) for n in (4, 8)]
+    contents = factory.make_contents(rows)
+    families = {"copy": {"arguments": [], "products": {"query_rows": ["rows", "gqa"]}}}
+    write_bundle(tmp_path / "x.assay", contents._replace(manifest=contents.manifest._replace(families=families)))
+    for facts, chosen in ((("rows=1", "gqa=4"), "upto4"), (("rows=2", "gqa=3"), "upto8"), (("query_rows=5",), "upto8")):
+        ran = assay("explain", tmp_path / "x.assay", "copy", *facts)
+        assert (ran.status, ran.said) == (0, "")
+        assert ran.out.startswith(f"chosen    {chosen} ")
+    ran = assay("explain", tmp_path / "x.assay", "copy", "rows=3", "gqa=3")
+    assert ran.status == 1
+    assert "query_rows: requested 9, required at most 8" in ran.out
+
+
 def test_explain_writes_a_row_on_one_line_however_narrow(assay, built, monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")
     ran = assay("explain", built("gfx1201").bundle, "scale", "x_dtype=f16", "width=96", "alignment=32")

@@ -6,8 +6,16 @@ from assay import reference
 from assay.bundle import write_bundle
 from assay.qualify import bundling
 
-DECODE = ("decode_attention", "head_dim=64", "gqa=4")
-AXES = {"head_dim": 64, "gqa": 4, "kv_format": "bf16", "window": True, "alignment": 16}
+DECODE = ("decode_attention", "head_dim=64", "block_m=4")
+AXES = {
+    "head_dim": 64,
+    "rows": 1,
+    "block_m": 4,
+    "kv_format": "bf16",
+    "window": True,
+    "soft_cap": False,
+    "alignment": 16,
+}
 SMALL = sorted(reference.cases("decode_attention", AXES), key=lambda case: case.tensors["indices"].view.size)[:2]
 QUICK = tuple(word for case in SMALL for word in ("--case", case.name))
 
@@ -62,6 +70,19 @@ def test_the_dispatch_answers_unless_the_row_is_forced(run):
     assert all(result["rows"] == [result["meant"]] for result in results)
 
 
+def test_a_row_for_up_to_eight_queries_runs_its_cases_of_fewer(assay, tmp_path):
+    axes = {**AXES, "rows": 8, "block_m": 16, "kv_format": "int8_per_token_head", "window": False, "offset_bits": 64}
+    only = "family=decode_attention," + ",".join(f"{name}={str(value).lower()}" for name, value in axes.items())
+    arguments = ("--target", "gfx1201", "--profile", "full", "--evidence", "static", "--update-lock")
+    assert assay("qualify", *arguments, "--only", only, "--out", tmp_path).status == 0
+    cases = sorted(reference.cases("decode_attention", axes), key=lambda case: case.tensors["indices"].view.size)[:3]
+    assert len({case.dims["rows"] for case in cases}) > 1
+    words = [word for case in cases for word in ("--case", case.name)]
+    ran = assay("run", tmp_path / "gfx1201" / "gfx1201.full.only.assay", "decode_attention", *words, "--json")
+    assert ran.status == 0
+    assert [result["verdict"] for result in ran.document["results"]] == ["pass"] * 3
+
+
 def test_sizes_make_one_call_of_both_stages(run):
     sizes = ("batch=2", "keys=40", "kv_heads=2", "splits=3", "window_length=13", "sinks=true", "seed=5")
     ran = run(*DECODE, *sizes, "--json")
@@ -90,7 +111,7 @@ def test_an_output_beyond_the_bundles_tolerance_is_1(assay, shipped, tmp_path, f
     ("arguments", "said"),
     [
         (("decode_attention", "head_dim=96"), "head_dim=96; allowed: head_dim: 64"),
-        (("decode_attention", "gga=4"), "gga is no axis of these rows; allowed: family, alignment, gqa"),
+        (("decode_attention", "blokc_m=4"), "blokc_m is no axis of these rows; allowed: family, alignment, block_m"),
         (("decode_attention", "window=false"), "window=false; allowed: window: true"),
         (("decode_attention", "head_dim"), "'head_dim' is not KEY=VALUE"),
         (("decode_atention",), "did you mean decode_attention?"),

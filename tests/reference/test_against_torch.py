@@ -12,16 +12,29 @@ torch = pytest.importorskip("torch")
 
 def decoded(case, cache):
     rows = torch.from_numpy(np.ascontiguousarray(case.tensors[f"{cache}_cache"].view))
-    if rows.dtype == torch.uint8:
+    if rows.dtype in (torch.uint8, torch.int8):
         scale = torch.from_numpy(np.ascontiguousarray(case.tensors[f"{cache}_scale"].view))
-        return rows.view(torch.float8_e4m3fn).to(torch.float64) * scale[..., None].to(torch.float64)
+        codes = rows.view(torch.float8_e4m3fn) if rows.dtype == torch.uint8 else rows
+        return codes.to(torch.float64) * scale[..., None].to(torch.float64)
     return rows.view(torch.bfloat16).to(torch.float64)
 
 
+FORMATS = ["bf16", "fp8_per_token_head", "int8_per_token_head"]
 AXES = [
-    {"head_dim": d, "gqa": g, "kv_format": f, "window": w, "alignment": 16, "offset_bits": 64}
-    for d, g, f, w in itertools.product([64], [4, 6], ["bf16", "fp8_per_token_head"], [False, True])
+    {"head_dim": 64, "rows": r, "block_m": m, "kv_format": f, "window": w, "soft_cap": c, "alignment": 16}
+    for (r, m), f, w, c in itertools.product([(1, 4), (1, 8), (8, 16), (8, 64)], FORMATS, [False, True], [False, True])
+    # The block decides how many queries and heads there are, the rest what each of them computes.
+    if (r, m) == (1, 8) or (f == "bf16") == (not c)
 ]
+
+
+def attended(case, axes, q, k, v):
+    """Attention of one KV head's queries [gqa, head_dim], in torch, with the cap written out."""
+    if not axes["soft_cap"]:
+        q, k, v = q[None], k[None], v[None]
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=case.scalars["sm_scale"])[0]
+    cap = case.scalars["logit_cap"]
+    return torch.softmax(cap * torch.tanh(case.scalars["sm_scale"] * (q @ k.T) / cap), -1) @ v
 
 
 @pytest.mark.parametrize("axes", AXES, ids=lambda axes: "-".join(str(value) for value in axes.values()))
@@ -35,22 +48,17 @@ def test_merged_splits_of_the_decode_reference_are_torchs_attention(axes):
         k, v = decoded(case, "k"), decoded(case, "v")
         q = torch.from_numpy(np.ascontiguousarray(case.tensors["q"].view)).view(torch.bfloat16).to(torch.float64)
         indptr, indices = case.tensors["indptr"].view, case.tensors["indices"].view
-        for request in range(q.shape[0]):
+        for request, row, kv_head in np.ndindex(*q.shape[:3]):
             slots = torch.from_numpy(indices[indptr[request] : indptr[request + 1]].astype(np.int64))
-            position = int(case.tensors["q_positions"].view[request])
-            first = max(0, position + 1 - case.scalars["window_length"]) if axes["window"] else 0
-            slots = slots[first : position + 1]
+            end = max(0, int(case.tensors["q_positions"].view[request, row]) + 1)
+            slots = slots[max(0, end - case.scalars["window_length"]) if axes["window"] else 0 : end]
+            at = (request, row, kv_head)
             if not len(slots):
-                assert (merged[request] == 0).all()
+                assert (merged[at] == 0).all()
+                assert keyless[at].all()
                 continue
-            heads = torch.arange(q.shape[1]) // axes["gqa"]
-            wanted = torch.nn.functional.scaled_dot_product_attention(
-                q[request][:, None],
-                k[slots][:, heads].transpose(0, 1),
-                v[slots][:, heads].transpose(0, 1),
-                scale=case.scalars["sm_scale"],
-            )
-            torch.testing.assert_close(merged[request], wanted[:, 0], rtol=1e-9, atol=1e-12, equal_nan=True)
+            wanted = attended(case, axes, q[at], k[slots, kv_head], v[slots, kv_head])
+            torch.testing.assert_close(merged[at], wanted, rtol=1e-9, atol=1e-12, equal_nan=True)
 
 
 def test_every_finite_code_is_torchs_value():

@@ -1,5 +1,6 @@
 """The reference of whole decode calls agrees with torch, and with the references of the two stages."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -14,50 +15,67 @@ torch = pytest.importorskip("torch")
 
 def decoded(case, cache):
     rows = torch.from_numpy(case.tensors[f"{cache}_cache"].view.copy())
-    if rows.dtype == torch.uint8:
+    if rows.dtype in (torch.uint8, torch.int8):
         scale = torch.from_numpy(case.tensors[f"{cache}_scale"].view.copy()).to(torch.float64)
-        return rows.view(torch.float8_e4m3fn).to(torch.float64) * scale[..., None]
+        codes = rows.view(torch.float8_e4m3fn) if rows.dtype == torch.uint8 else rows
+        return codes.to(torch.float64) * scale[..., None]
     return rows.view(torch.bfloat16).to(torch.float64)
 
 
+@pytest.mark.parametrize(("rows", "cap"), [(1, None), (3, None), (1, 2.5), (8, 2.5)])
 @pytest.mark.parametrize(
     ("kv_format", "window", "sinks"), list(itertools.product(attention.FORMATS, [None, 1, 7], [False, True]))
 )
-def test_it_is_torchs_attention(kv_format, window, sinks):
+def test_it_is_torchs_attention(kv_format, window, sinks, rows, cap):
     shape = CallShape(
-        head_dim=64, gqa=3, kv_format=kv_format, keys=(5, 0, 33), kv_heads=2, window=window, sinks=sinks, seed=1
-    )
+        head_dim=64, gqa=3, kv_format=kv_format, keys=(5, 0, 33), kv_heads=2, rows=rows, window=window, logit_cap=cap,
+        sinks=sinks, seed=1,
+    )  # fmt: skip
     case = attention.call(shape)
-    given = attention.expected(case)
-    q = torch.from_numpy(case.tensors["q"].view.copy()).view(torch.bfloat16).to(torch.float64)
+    given = {
+        name: array.reshape(3, rows, *array.shape[array.ndim - (2 if name == "out" else 1) :])
+        for name, array in attention.expected(case).items()
+    }
+    q = torch.from_numpy(case.tensors["q"].view.copy()).view(torch.bfloat16).to(torch.float64).view(3, rows, 6, 64)
     k, v = decoded(case, "k"), decoded(case, "v")
     indptr, indices = case.tensors["indptr"].view, case.tensors["indices"].view
     heads = torch.arange(6) // 3
-    for request, keys in enumerate(shape.keys):
-        slots = torch.from_numpy(indices[indptr[request] : indptr[request + 1]].astype(np.int64))[-(window or keys) :]
-        if keys == 0:
-            assert (given["out"][request] == 0).all()
-            assert (given["lse"][request] == -np.inf).all()
+    for (request, keys), row in itertools.product(enumerate(shape.keys), range(rows)):
+        # The last query stands at the last key, the others one key before the next.
+        end = max(0, keys - (rows - 1 - row))
+        slots = torch.from_numpy(indices[indptr[request] : indptr[request] + end].astype(np.int64))[-(window or keys) :]
+        if end == 0:
+            assert (given["out"][request, row] == 0).all()
+            assert (given["lse"][request, row] == -np.inf).all()
             continue
-        scores = torch.einsum("hd,khd->hk", q[request], k[slots][:, heads]) * 64**-0.5
+        scores = torch.einsum("hd,khd->hk", q[request, row], k[slots][:, heads]) * 64**-0.5
+        if cap:
+            scores = cap * torch.tanh(scores / cap)
         if sinks:
             sink = torch.from_numpy(case.tensors["sinks"].view.copy()).to(torch.float64)
             scores = torch.cat([scores, sink[:, None]], 1)
         weights = torch.softmax(scores, 1)[:, : len(slots)]
         wanted = torch.einsum("hk,khd->hd", weights, v[slots][:, heads])
-        np.testing.assert_allclose(given["out"][request], wanted, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(given["lse"][request], torch.logsumexp(scores, 1), rtol=1e-9)
+        np.testing.assert_allclose(given["out"][request, row], wanted, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(given["lse"][request, row], torch.logsumexp(scores, 1), rtol=1e-9)
 
 
-def test_it_is_the_merge_of_what_stage_1_gives_however_it_is_split():
-    axes = {"head_dim": 64, "gqa": 2, "kv_format": "fp8_per_token_head", "window": True, "alignment": 16}
-    for case in reference.cases("decode_attention", axes):
+def by_query_head(values):
+    """[batch, rows, kv_heads, gqa, ..] as [batch, rows, q_heads, ..]."""
+    batch, rows, kv_heads, gqa, *rest = values.shape
+    return values.reshape(batch, rows, kv_heads * gqa, *rest)
+
+
+@pytest.mark.parametrize(("rows", "block_m"), [(1, 2), (8, 16)])
+def test_it_is_the_merge_of_what_stage_1_gives_however_it_is_split(rows, block_m):
+    axes = {"head_dim": 64, "rows": rows, "block_m": block_m, "kv_format": "fp8_per_token_head", "window": True}
+    for case in reference.cases("decode_attention", {**axes, "soft_cap": False, "alignment": 16}):
         partial = decode_attention.expected(case)
         stage_2 = type(case)(
             case.name,
             {
-                "partial_out": decode_attention.dense(partial["partial_out"]),
-                "partial_lse": decode_attention.dense(partial["partial_lse"]),
+                "partial_out": decode_attention.dense(by_query_head(partial["partial_out"])),
+                "partial_lse": decode_attention.dense(by_query_head(partial["partial_lse"])),
                 "num_kv_splits": case.tensors["num_kv_splits"],
             },
             {},
@@ -65,6 +83,9 @@ def test_it_is_the_merge_of_what_stage_1_gives_however_it_is_split():
             (),
             {"sinks": False},
         )
-        merged, whole = merge_splits.expected(stage_2), attention.expected(case)
+        whole_call = dataclasses.replace(
+            case, tensors={**case.tensors, "q": decode_attention.dense(by_query_head(case.tensors["q"].view))}
+        )
+        merged, whole = merge_splits.expected(stage_2), attention.expected(whole_call)
         np.testing.assert_allclose(whole["out"], merged["out"], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(whole["lse"], merged["lse"], rtol=1e-9, atol=1e-12)

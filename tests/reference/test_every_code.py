@@ -9,7 +9,14 @@ from assay.reference.judging import compare
 
 DTYPES = {"partial_out": "f32", "partial_lse": "f32"}
 FINITE = [code for code in range(256) if code & 0x7F != 0x7F]
-AXES = {"gqa": 2, "kv_format": "fp8_per_token_head", "window": False, "alignment": 16}
+AXES = {
+    "rows": 1,
+    "block_m": 2,
+    "kv_format": "fp8_per_token_head",
+    "window": False,
+    "soft_cap": False,
+    "alignment": 16,
+}
 
 
 @pytest.fixture(params=[64, 256])

@@ -8,7 +8,15 @@ from assay import reference
 
 from .pairwise import FULL_SET_ONLY, IMPOSSIBLE, all_pairs, covered_pairs
 
-AXES = {"head_dim": 64, "gqa": 1, "kv_format": "fp8_per_token_head", "window": True, "alignment": 16}
+AXES = {
+    "head_dim": 64,
+    "rows": 1,
+    "block_m": 1,
+    "soft_cap": False,
+    "kv_format": "fp8_per_token_head",
+    "window": True,
+    "alignment": 16,
+}
 
 
 @functools.cache

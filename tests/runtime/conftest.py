@@ -26,17 +26,27 @@ def path(factory, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def decode_bundle(tmp_path_factory, compile_cache):  # noqa: ARG001 - what is compiled is kept for the session
-    """A real gfx1201 bundle: every decode row of head_dim 64 and two query heads a KV head, and the merges."""
+def make_decode_bundle(tmp_path_factory, compile_cache):  # noqa: ARG001 - what is compiled is kept for the session
+    """Builds a gfx1201 bundle of a part of the shipped kernels: the axes of stage 1 and the merge, as a profile has."""
     from assay.qualify import entry
     from tests.specs import SHIPPED
 
-    folder = tmp_path_factory.mktemp("decode-bundle")
-    specs = shutil.copytree(SHIPPED, folder / "specs")
-    (specs / "profiles" / "core.yaml").write_text(
-        "schema: assay.profile/1\nprofile: core\nsummary: a part for tests\n"
-        "families:\n  decode_attention: {head_dim: [64], gqa: [2]}\n  merge_splits: {head_dim: [64]}\n"
-    )
-    arguments = ["--target", "gfx1201", "--evidence", "static", "--specs", str(specs), "--out", str(folder / "out")]
-    assert entry.run(["qualify", *arguments, "--update-lock"]) == 0
-    return folder / "out" / "gfx1201" / "gfx1201.assay"
+    def make(decode: str, merge: str) -> Path:
+        folder = tmp_path_factory.mktemp("decode-bundle")
+        specs = shutil.copytree(SHIPPED, folder / "specs")
+        (specs / "profiles" / "core.yaml").write_text(
+            "schema: assay.profile/1\nprofile: core\nsummary: a part for tests\n"
+            f"families:\n  decode_attention: {decode}\n  merge_splits: {merge}\n"
+        )
+        arguments = ["--target", "gfx1201", "--evidence", "static", "--specs", str(specs), "--out", str(folder / "out")]
+        assert entry.run(["qualify", *arguments, "--update-lock"]) == 0
+        return folder / "out" / "gfx1201" / "gfx1201.assay"
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def decode_bundle(make_decode_bundle):
+    """A real gfx1201 bundle: the core rows of head_dim 64 for two query heads a KV head, and their merges."""
+    decode = "{head_dim: [64], rows: [1], block_m: [2], kv_format: [bf16, fp8_per_token_head], soft_cap: [false]}"
+    return make_decode_bundle(decode, "{out_dtype: [bf16], head_dim: [64]}")

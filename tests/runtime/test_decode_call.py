@@ -372,8 +372,8 @@ def test_the_environment_switches_rows_off(decode_bundle, monkeypatch, caplog):
         assert_close(kernels.decode_attention(*engine.arguments, **engine.scales), engine.attention()[0])
         assert problem_of(kernels)["reader"] == "generic"
     assert "ASSAY_FORBID_ROWS=reader=packed forbids" in caplog.text
-    facts = {"head_dim": 64, "gqa": 2, "kv_format": "bf16", "q_dtype": "bf16", "slot_dtype": "i32", "window": False}
-    facts |= {"alignment": 16, "cache_extent_bytes": 1000}
+    facts = {"head_dim": 64, "rows": 1, "gqa": 2, "kv_format": "bf16", "q_dtype": "bf16", "slot_dtype": "i32"}
+    facts |= {"window": False, "soft_cap": False, "alignment": 16, "cache_extent_bytes": 1000}
     monkeypatch.setenv("ASSAY_FORBID_ROWS", "head_dim=64")
     with assay.runtime.load(decode_bundle, device="emulator") as kernels:
         assert not kernels.supports("decode_attention", **facts), "a yes that a call would not keep"
@@ -408,10 +408,10 @@ def test_a_bundle_loaded_to_pick_rows_says_how_to_launch(decode_bundle):
 
 def test_any_family_can_be_launched_on_the_tensors_of_its_contract(kernels):
     # Two partial results with LSE 0 and ln 3, outputs 0 and 1: weights 1/4 and 3/4.
-    partial = torch.zeros(1, 2, 2, 64)
-    partial[:, :, 1] = 1
-    lse = torch.tensor([0.0, np.log(3)]).float().expand(1, 2, 2).contiguous()
-    out, merged = torch.zeros(1, 2, 64, dtype=torch.bfloat16), torch.zeros(1, 2)
+    partial = torch.zeros(1, 1, 2, 2, 64)
+    partial[..., 1, :] = 1
+    lse = torch.tensor([0.0, np.log(3)]).float().expand(1, 1, 2, 2).contiguous()
+    out, merged = torch.zeros(1, 1, 2, 64, dtype=torch.bfloat16), torch.zeros(1, 1, 2)
     tensors = {
         "partial_out": partial, "partial_lse": lse, "num_kv_splits": torch.tensor([2], dtype=torch.int32), "out": out,
         "lse": merged,
@@ -419,7 +419,7 @@ def test_any_family_can_be_launched_on_the_tensors_of_its_contract(kernels):
     row = kernels.launch("merge_splits", tensors, facts={"out_dtype": "bf16", "head_dim": 64, "sinks": False})
     assert kernels.usage() == {row: 1}
     assert (out == 0.75).all()
-    torch.testing.assert_close(merged, torch.full((1, 2), np.log(4), dtype=torch.float32))
+    torch.testing.assert_close(merged, torch.full((1, 1, 2), np.log(4), dtype=torch.float32))
 
 
 def test_preload_loads_every_row_once(kernels):
@@ -535,16 +535,17 @@ def test_an_array_that_describes_itself_wrongly_is_refused_by_name(kernels, inte
 
 def test_facts_that_the_tensors_contradict_are_refused(kernels):
     engine = Engine(fp8=False)
-    batch, heads, head_dim = engine.q.shape
+    batch, _, head_dim = engine.q.shape
     tensors = {
-        "q": engine.q, "k_cache": engine.k, "v_cache": engine.v, "indptr": engine.indptr, "indices": engine.indices,
-        "q_positions": engine.q_positions, "num_kv_splits": torch.ones(batch, dtype=torch.int32),
-        "partial_out": torch.zeros(batch, heads, 1, head_dim), "partial_lse": torch.zeros(batch, heads, 1),
+        "q": engine.q.view(batch, 1, 2, 2, head_dim), "k_cache": engine.k, "v_cache": engine.v,
+        "indptr": engine.indptr, "indices": engine.indices, "q_positions": engine.q_positions[:, None],
+        "num_kv_splits": torch.ones(batch, dtype=torch.int32),
+        "partial_out": torch.zeros(batch, 1, 2, 2, 1, head_dim), "partial_lse": torch.zeros(batch, 1, 2, 2, 1),
     }  # fmt: skip
-    facts = {"q_dtype": "bf16", "gqa": 2, "kv_format": "bf16", "slot_dtype": "i32", "window": False}
+    facts = {"q_dtype": "bf16", "kv_format": "bf16", "slot_dtype": "i32", "window": False, "soft_cap": False}
     scalars = {"sm_scale": 0.1}
     kernels.launch("decode_attention", tensors, scalars, facts)
-    for wrong in ({"cache_extent_bytes": 0}, {"alignment": 1}, {"head_dim": 128}):
+    for wrong in ({"cache_extent_bytes": 0}, {"alignment": 1}, {"head_dim": 128}, {"rows": 2}, {"query_rows": 1}):
         with pytest.raises(ArgumentError, match=f"{next(iter(wrong))}: .*as the tensors have it"):
             kernels.launch("decode_attention", tensors, scalars, facts | wrong)
     with pytest.raises(assay.runtime.UnknownFieldError, match="windw"):

@@ -73,25 +73,25 @@ class EmulatedLaunches:
 def merge_case(batch=3, heads=2, splits=4):
     """Partial results of `batch` requests with 1, 2, 3 … splits each; one request has no keys at all."""
     rng = np.random.default_rng(7)
-    lse = rng.standard_normal((batch, heads, splits)).astype(np.float32)
+    lse = rng.standard_normal((batch, 1, heads, splits)).astype(np.float32)
     lse[1] = -np.inf
     return {
-        "partial_out": rng.standard_normal((batch, heads, splits, 64)).astype(np.float32),
+        "partial_out": rng.standard_normal((batch, 1, heads, splits, 64)).astype(np.float32),
         "partial_lse": lse,
         "num_kv_splits": np.arange(1, batch + 1, dtype=np.int32),
-        "out": np.full((batch, heads, 64), 0x7FC0, np.uint16),
-        "lse": np.full((batch, heads), np.nan, np.float32),
+        "out": np.full((batch, 1, heads, 64), 0x7FC0, np.uint16),
+        "lse": np.full((batch, 1, heads), np.nan, np.float32),
     }
 
 
 def expected(case):
     """The merge in float64: outputs and LSEs."""
-    splits = case["partial_lse"].shape[2]
-    lse = np.where(np.arange(splits) < case["num_kv_splits"][:, None, None], case["partial_lse"], -np.inf)
+    splits = case["partial_lse"].shape[-1]
+    lse = np.where(np.arange(splits) < case["num_kv_splits"][:, None, None, None], case["partial_lse"], -np.inf)
     top = np.where(np.isneginf(lse.max(-1)), 0, lse.max(-1)).astype(np.float64)
     weights = np.exp(lse - top[..., None])
     total = weights.sum(-1)
-    out = (weights[..., None] * case["partial_out"]).sum(2) / np.where(total == 0, 1, total)[..., None]
+    out = (weights[..., None] * case["partial_out"]).sum(-2) / np.where(total == 0, 1, total)[..., None]
     with np.errstate(divide="ignore"):
         return out, top + np.log(total)
 

@@ -196,7 +196,7 @@ assert loaded <= {"assay", *sys.stdlib_module_names}, loaded
 print(answered, sorted(kernels.families()))
 """
 """Rows of every family of the shipped specs, few of each."""
-PARTS = ("family=merge_splits", "family=decode_attention,head_dim=64,gqa=1,window=false,reader=generic")
+PARTS = ("family=merge_splits", "family=decode_attention,head_dim=64,block_m=1,window=false,reader=generic")
 
 
 @pytest.fixture(scope="module")

@@ -163,10 +163,10 @@ def test_an_output_whose_rows_are_one_place_is_refused(emulated, name):
 
 
 def test_a_launch_of_one_family_is_checked_like_a_call(emulated):
-    partial, lse = torch.zeros(1, 2, 2, 64), torch.zeros(1, 2, 2)
+    partial, lse = torch.zeros(1, 1, 2, 2, 64), torch.zeros(1, 1, 2, 2)
     tensors = {
         "partial_out": partial, "partial_lse": lse, "num_kv_splits": torch.tensor([2], dtype=torch.int32),
-        "out": torch.zeros(1, 2, 64, dtype=torch.bfloat16), "lse": lse[:, :, 0],
+        "out": torch.zeros(1, 1, 2, 64, dtype=torch.bfloat16), "lse": lse[..., 0],
     }  # fmt: skip
     facts = {"out_dtype": "bf16", "head_dim": 64, "sinks": False}
     with pytest.raises(ArgumentError, match="lse: shares up to 12 bytes of memory with partial_lse"):

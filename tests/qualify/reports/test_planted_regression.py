@@ -10,10 +10,12 @@ from tests.specs import SHIPPED, edit
 
 TEMPLATE = "templates/attention_bf16.j2"
 FAMILY = "families/decode_attention.yaml"
-ONLY = "family=decode_attention,kv_format=bf16,gqa=8,window=false,alignment=16,offset_bits=64,head_dim=64,head_dim=256"
+ONLY = (
+    "family=decode_attention,kv_format=bf16,block_m=8,window=false,alignment=16,offset_bits=64,head_dim=64,head_dim=256"
+)
 PROBLEM = (
-    "decode_attention q_dtype=bf16 head_dim={} gqa=8 kv_format=bf16 slot_dtype=i32 window=false alignment=16 "
-    "offset_bits=64 reader=generic"
+    "decode_attention q_dtype=bf16 head_dim={} rows=1 block_m=8 kv_format=bf16 slot_dtype=i32 window=false "
+    "soft_cap=false alignment=16 offset_bits=64 reader=generic"
 )
 
 
@@ -66,10 +68,10 @@ def test_a_template_edit_that_spills_shows_in_every_report(regression, tmp_path)
     assert where["artifactLocation"] == {"uri": f"kernel_specs/{FAMILY}"}
     launch = nearest["launch"]
     spelled = (
-        f"{{score_form: {launch['score_form']}, block_n: {launch['block_n']}, num_stages: {launch['num_stages']}, "
-        f"num_warps: {launch['num_warps']}}}"
+        f"{{score_form: {launch['score_form']}, block_n: {launch['block_n']}, programmatic_dependent_launch: false, "
+        f"num_stages: {launch['num_stages']}, num_warps: {launch['num_warps']}}}"
     )
-    group = "reader: generic, head_dim: 256, alignment: 16"
+    group = "reader: generic, head_dim: [192, 256], alignment: 16"
     assert where["region"]["startLine"] == line_of_launch(tmp_path, group, spelled)
     assert changed["ruleId"] == f"lock/{change['kind']}"
     assert all(note["level"] == "note" for note in notes)
