@@ -161,11 +161,13 @@ class BoundDecode:
     may not.  `out` and `workspace` are the tensors in use; `starts` launch one stage each, given a stream's handle.
     """
 
-    __slots__ = ("_inputs", "starts")
+    __slots__ = ("_inputs", "_streams", "starts")
 
     def __init__(self, inputs: Inputs, starts: tuple[Callable[[int], None], ...]):
         self._inputs = inputs
         self.starts = starts
+        # Streams that the framework was told of: once is enough, it waits for them when the memory is given back.
+        self._streams: set[int] = set()
 
     @property
     def out(self) -> Any:
@@ -180,9 +182,10 @@ class BoundDecode:
     def launch(self, stream: Any = None) -> Any:
         """Start both stages; returns `out`.  stream: as the call takes it."""
         handle = stream_handle(stream, self._inputs.q)
-        if stream is not None:
+        if stream is not None and handle not in self._streams:
             used_on(self._inputs.out, handle)
             used_on(self._inputs.workspace, handle)
+            self._streams.add(handle)
         for start in self.starts:
             start(handle)
         return self._inputs.out
