@@ -29,7 +29,10 @@ def cost(monkeypatch):
     monkeypatch.setattr(launch_cost, "JitCall", lambda *_: jit)
     monkeypatch.setattr(launch_cost, "prepared", lambda _: (None, None))
     monkeypatch.setattr(launch_cost, "_bare", lambda _: lambda: None)
-    monkeypatch.setattr(launch_cost, "_first_calls", lambda _: {"assay": {"median": 1.0, "samples": [1.0]}})
+    one = {"median": 1.0, "samples": [1.0]}
+    parts = (*launch_cost.PARTS, *launch_cost.WITHIN, "total")
+    monkeypatch.setattr(launch_cost, "_first_call_parts", lambda _: dict.fromkeys(parts, one))
+    monkeypatch.setattr(launch_cost, "_first_jit_calls", lambda _: {"jit, empty cache": one})
     monkeypatch.setattr(launch_cost, "_open", lambda _: 0.5)
     return launch_cost
 

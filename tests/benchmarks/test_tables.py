@@ -126,6 +126,13 @@ def results(tables, tmp_path, monkeypatch):
         "device": {"kernel_driver_version": "580"},
     }  # fmt: skip
     write(tmp_path, "sm90.device.json", evidence)
+    stored = {"family": "kv_store", "kv_format": "bf16", "head_dim": 128, "share_of_copy": 0.9, "call": summary(20)}
+    write(tmp_path, "kv-sm90.json", {"rows_each_of_k_and_v": 64, "results": [stored]})
+    shape = {"batch": 1, "history": 8192, "chunk": 2048, "q_heads": 32, "kv_heads": 8}
+    timed = {"sm90": 600, "sm90 over FP8": 612, "sdpa flash shared": 900, "sdpa cudnn shared": 1000}
+    prefill = [{"shape": shape, "name": name, **summary(us)} for name, us in timed.items()]
+    prefill.append({"shape": shape, "name": "sdpa efficient shared", "wrong": "no kernel"})
+    write(tmp_path, "extend-sm90.json", {"rows": prefill})
     return tmp_path
 
 
@@ -135,6 +142,8 @@ def test_the_page_states_the_gate_and_marks_host_figures(tables, results, capsys
     assert "more than 1.10 times the smallest" in page
     assert "| plan | 10.0 | 0.12 |" in page
     assert "| checked | 20.0 † | 0.25 † |" in page
+    assert "| kv_store bf16 | 128 | 20.0 | 90% |" in page
+    assert "| 1 x (8,192 + 2,048), 32/8 | 600.0 | 1.50 | 900.0 | flash shared | 612.0 | 1.020 |" in page
 
 
 @pytest.mark.parametrize(
