@@ -24,6 +24,10 @@ def print_faults(error: FaultsError) -> None:
         out.print(str(fault), style="red", markup=False, soft_wrap=True)
 
 
+# Seconds, a day: more is a slip, and what the system's own timers cannot count ends the worker pool.
+LONGEST_TIME_LIMIT = 86_400
+
+
 class Finite(click.FloatRange):
     """A number in a range; neither NaN, which is in every range for click, nor infinite."""
 

@@ -17,7 +17,16 @@ from assay.qualify.device.levels import DEVICE, EMULATED, INTERPRETED, LEVELS, R
 from assay.qualify.executing import NOT_INTERPRETABLE, EvidenceError
 from assay.qualify.run import RunOptions, RunResult, qualify
 
-from .options import Finite, json_option, only_option, profile_option, report_option, single, specs_option
+from .options import (
+    LONGEST_TIME_LIMIT,
+    Finite,
+    json_option,
+    only_option,
+    profile_option,
+    report_option,
+    single,
+    specs_option,
+)
 
 PRODUCED_HERE = (STATIC, INTERPRETED, EMULATED)
 _MADE_BY = {
@@ -27,8 +36,6 @@ _MADE_BY = {
     ),
     DEVICE: "assay qualify-device BUNDLE runs it where the GPU is; assay attest BUNDLE EVIDENCE merges what it wrote",
 }
-# A day: more is a slip, and what the system's own timers cannot count ends the worker pool.
-_LONGEST_TIME_LIMIT = 86_400
 
 
 @click.command("qualify")
@@ -49,7 +56,7 @@ _LONGEST_TIME_LIMIT = 86_400
 @click.option("--check", is_flag=True, help="Judge only; write no bundle, lock or report.")
 @click.option(
     "--time-limit",
-    type=Finite(min=1, max=_LONGEST_TIME_LIMIT),
+    type=Finite(min=1, max=LONGEST_TIME_LIMIT),
     default=DEFAULT_TIME_LIMIT,
     show_default=True,
     help="Seconds a kernel.",

@@ -12,7 +12,7 @@ from assay.codegen.cache import default_cache_directory
 from assay.codegen.specs import load_specs
 from assay.qualify import retargeting, terminal
 
-from .options import json_option, only_option, specs_option
+from .options import LONGEST_TIME_LIMIT, Finite, json_option, only_option, specs_option
 
 
 @click.command("retarget")
@@ -22,7 +22,7 @@ from .options import json_option, only_option, specs_option
 @click.option("--jobs", type=click.IntRange(1, 512), default=default_jobs, show_default="processors")
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=1),
+    type=Finite(min=1, max=LONGEST_TIME_LIMIT),
     default=DEFAULT_TIME_LIMIT,
     show_default=True,
     help="Seconds a step of a kernel.",

@@ -24,7 +24,9 @@ def candidate_position(specs: SpecSet, target: TargetFile, candidate: Candidate)
     """The launch that a candidate was made from: the first that fits, in a group whose `when` holds for its problem."""
     family = specs.families[candidate.problem.family]
     facts = {**target_facts(target), **dict(candidate.problem.axes)}
-    wanted = dict(candidate.launch)
+    # What the target decides does not stand there.
+    given = [name for name, _ in candidate.launch if not getattr(family.model.launch.get(name), "feature", None)]
+    wanted = {name: value for name, value in candidate.launch if name in given}
     for index, group in enumerate(family.model.candidates):
         if not holds(group.when, facts):
             continue

@@ -27,8 +27,9 @@ def regression(assay, tmp_path, monkeypatch):
     command = ("qualify", "--target", "gfx1201", "--specs", "kernel_specs", "--only", ONLY, "--evidence", "static")
     assert assay(*command, "--update-lock").status == 0
     # Somebody wants the scores more exact: without the matrix instruction for BF16, whole tiles are held as FP32.
-    scores = "tl.dot(k, tl.trans(query))"
-    edit(tmp_path / "kernel_specs", TEMPLATE, scores, "tl.dot(k.to(tl.float32), tl.trans(query).to(tl.float32))")
+    for left, right in (("k", "query"), ("query", "k")):
+        exact = f"tl.dot({left}.to(tl.float32), tl.trans({right}).to(tl.float32))"
+        edit(tmp_path / "kernel_specs", TEMPLATE, f"tl.dot({left}, tl.trans({right}))", exact)
     ran = assay(*command, "--report", "json,junit,sarif,md,html")
     return ran, tmp_path / "artifacts/gfx1201"
 
@@ -68,10 +69,11 @@ def test_a_template_edit_that_spills_shows_in_every_report(regression, tmp_path)
     assert where["artifactLocation"] == {"uri": f"kernel_specs/{FAMILY}"}
     launch = nearest["launch"]
     spelled = (
-        f"{{score_form: {launch['score_form']}, block_n: {launch['block_n']}, programmatic_dependent_launch: false, "
-        f"num_stages: {launch['num_stages']}, num_warps: {launch['num_warps']}}}"
+        f"{{score_form: {launch['score_form']}, block_n: {launch['block_n']}, num_stages: {launch['num_stages']}, "
+        f"num_warps: {launch['num_warps']}}}"
     )
-    group = "reader: generic, head_dim: [192, 256], alignment: 16"
+    clamped = launch["score_form"].endswith("clamped")
+    group = "kv_format: bf16, head_dim: 256" if clamped else "reader: [generic, emulated_e4m3], head_dim: [192, 256]"
     assert where["region"]["startLine"] == line_of_launch(tmp_path, group, spelled)
     assert changed["ruleId"] == f"lock/{change['kind']}"
     assert all(note["level"] == "note" for note in notes)
