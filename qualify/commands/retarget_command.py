@@ -17,7 +17,7 @@ from .options import LONGEST_TIME_LIMIT, Finite, json_option, only_option, specs
 
 @click.command("retarget")
 @click.argument("bundle", type=click.Path(path_type=Path))
-@click.option("--for", "target", required=True, help="Target of the GPU at hand, such as sm90.")
+@click.option("--for", "target", required=True, help="Target of the GPU at hand, by its file in the specs.")
 @click.option("--out", type=click.Path(path_type=Path), help="Default: BUNDLE's name with .TARGET.companion.")
 @click.option("--jobs", type=click.IntRange(1, 512), default=default_jobs, show_default="processors")
 @click.option(
