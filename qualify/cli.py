@@ -27,10 +27,9 @@ from .commands.schema_command import schema_command
 from .commands.show_command import show_command
 from .commands.verify_command import verify_command
 from .commands.wheel_command import wheel_command
-from .device.errors import NotAvailable
+from .device.errors import NotAvailable, RetargetError
 from .executing import EvidenceError
 from .lock import LockError
-from .retargeting import RetargetError
 from .wheel_building import WheelError
 
 # The first that fits decides.  A bundle that cannot be written is the environment's fault; commands that read one say

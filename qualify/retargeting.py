@@ -11,28 +11,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assay.bundle import Bundle, BundleError, Fault, FaultsError, TargetRecord, verify_bundle
+from assay.bundle import Bundle, BundleError, Fault, TargetRecord, verify_bundle
 from assay.codegen.spec_models import TargetFile
 from assay.codegen.specs import SpecSet
 from assay.codegen.toolchain import Toolchain, ToolchainError, find_toolchain
 from assay.codegen.workers import Workers
 
 from .companion_contents import companion_contents
-from .device.errors import BadRequest
+from .device.errors import BadRequest, RetargetError
 from .device.opening import open_bundle
 from .device.rows import Wanted, built_rows, matching
 from .finding import find_built
 from .placing import place_bundle
 from .reassembling import Retargeted, Steps, reassemble
+from .selection import PART_SUFFIX
 from .verification import file_fault, object_faults
 
 SCHEMA = "assay.retarget/1"
 _SHOWN = 3
 CUDA = "cuda"
-
-
-class RetargetError(FaultsError):
-    """Variants that cannot be rewritten or assembled, or do not fit the other GPU; exit status 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +147,7 @@ def _items(
         theirs = _named(bundle.manifest.toolchain)
         raise ToolchainError(Fault("compiler", _named(toolchain.to_dict()), f"{theirs}, as the bundle names", hint))
     records = {built.row.id: bundle.variant(built.row.id) for built in selected}
-    found = find_built(specs, records.values(), bundle.manifest.profile)
+    found = find_built(specs, records.values(), bundle.manifest.profile.removesuffix(PART_SUFFIX))
     if missing := [id for id in records if id not in found]:
         raise BadRequest(_other_sources(bundle, specs, missing))
     return [Retargeted(built.row, records[built.row.id], found[built.row.id]) for built in selected]

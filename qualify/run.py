@@ -31,7 +31,7 @@ from .placing import place_bundle
 from .reports.formats import DEFAULT, FORMATS
 from .reports.json_report import report
 from .reports.record import RunRecord
-from .selection import ProblemResult, Selector, problems_only
+from .selection import PART_SUFFIX, ProblemResult, Selector, problems_only
 from .waiving import WaiverBook, today_utc
 
 QUALIFIED, GATE_FAILED, TOOLCHAIN_DIFFERS = 0, 1, 3
@@ -76,7 +76,7 @@ class RunOptions:
     @property
     def contents_profile(self) -> str:
         """The profile that the bundle says it is of; a part of one is another."""
-        return f"{self.profile}.only" if self.only else self.profile
+        return f"{self.profile}{PART_SUFFIX}" if self.only else self.profile
 
     def report_path(self, name: str) -> Path:
         """Where a report goes."""

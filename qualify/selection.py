@@ -21,6 +21,9 @@ from .executing import Executions
 from .gates import Judgement, judge, with_execution
 from .waiving import WaiverBook
 
+# Behind the profile's name in the manifest of a bundle that holds a part of it.
+PART_SUFFIX = ".only"
+
 
 @dataclass(frozen=True)
 class ProblemResult:

@@ -10,7 +10,7 @@ import click
 from assay.codegen.builder import DEFAULT_TIME_LIMIT, default_jobs
 from assay.codegen.cache import default_cache_directory
 from assay.codegen.specs import load_specs
-from assay.qualify import retargeting, terminal
+from assay.qualify import terminal
 
 from .options import LONGEST_TIME_LIMIT, Finite, json_option, only_option, specs_option
 
@@ -48,6 +48,9 @@ def retarget_command(
 
     Exit: 0 written, 1 a kernel cannot be rewritten or assembled or does not fit, 2 bad input, 3 another compiler.
     """
+    # It loads numpy, which most commands do without.
+    from assay.qualify import retargeting
+
     options = retargeting.RetargetOptions(
         bundle=bundle,
         target=target,

@@ -11,3 +11,7 @@ class BadRequest(FaultsError):
 
 class NotAvailable(FaultsError):
     """The device, its driver or a package is not here: nothing was run; exit status 4."""
+
+
+class RetargetError(FaultsError):
+    """Variants that cannot be rewritten or assembled, or do not fit the other GPU; exit status 1."""

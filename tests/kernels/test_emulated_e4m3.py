@@ -22,7 +22,9 @@ LAYOUTS = [("sm86", 16), pytest.param(("sm86", 1), marks=SLOW), pytest.param(("g
 def decode(request):
     target, alignment = request.param
     axes = {"kv_format": "fp8_per_token_head", "reader": "emulated_e4m3", "offset_bits": 64, "head_dim": 128}
-    return variant_for("decode_attention", target, {"block_n": 32}, alignment=alignment, block_m=4, window=False, **axes)
+    return variant_for(
+        "decode_attention", target, {"block_n": 32}, alignment=alignment, block_m=4, window=False, **axes
+    )
 
 
 def one_key_case(requests: int):

@@ -145,11 +145,14 @@ def test_memory_that_is_shared_is_refused_by_name_whatever_was_called_before(ker
     engine = Engine("bf16", slots=(0, 1, 2))
     kernels.kv_store(**engine.tensors)
     cache = engine.tensors["k_cache"]
-    with pytest.raises(ArgumentError, match=r"[kv]_cache: shares up to \d+ bytes of memory with [kv]_cache; allowed: memory that no other"):
+    with pytest.raises(
+        ArgumentError,
+        match=r"[kv]_cache: shares up to \d+ bytes of memory with [kv]_cache; allowed: memory that no other",
+    ):
         kernels.kv_store(**{**engine.tensors, "v_cache": cache})
     with pytest.raises(ArgumentError, match=r"k_cache: shares up to \d+ bytes of memory with k\b"):
         kernels.kv_store(**{**engine.tensors, "k": cache[4:7]})
-    with pytest.raises(ArgumentError, match="v_cache: strides .* put several elements in one place"):
+    with pytest.raises(ArgumentError, match=r"v_cache: strides .* put several elements in one place"):
         kernels.kv_store(**{**engine.tensors, "v_cache": cache[:1].clone().expand(9, -1, -1)})
 
 

@@ -184,7 +184,8 @@ def test_a_build_of_the_same_bundle_keeps_it(assay, shipped, ran, tmp_path):
     shutil.copytree(shipped.parent.parent, tmp_path / "out")
     path = tmp_path / "out" / "gfx1201" / shipped.name
     assert assay("attest", path, ran).status == 0
-    only = "head_dim=64,block_m=4,kv_format=bf16,window=true,alignment=16,most_splits=128"
+    families = "family=decode_attention,family=merge_splits"
+    only = f"{families},head_dim=64,block_m=4,kv_format=bf16,window=true,alignment=16,most_splits=128"
     arguments = ("--target", "gfx1201", "--evidence", "static", "--only", only, "--out", tmp_path / "out")
     assert assay("qualify", *arguments).status == 0
     assert len(evidence_of(path, "retargeted")) == 4

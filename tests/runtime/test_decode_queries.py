@@ -100,14 +100,14 @@ def test_heads_whose_length_is_no_power_of_two_are_attention(plain, kv_format, r
     assert_is_attention(plain, plain_shape(rows, gqa, kv_format), dtype)
 
 
-@pytest.mark.parametrize("cap", [2.0**-100, 0.05, 1.5, 50])
+@pytest.mark.parametrize("cap", [2.0**-20, 0.05, 1.5, 50, 2.0**13])
 def test_a_cap_is_a_number_of_the_call(capped, cap):
     shape = capped_shape(2, 3, logit_cap=cap)
     case = attention.call(shape)
     assert_is_reference(called(capped, case, shape), case)
 
 
-@pytest.mark.parametrize("cap", [0, 0.0, -1.5, float("nan"), float("inf"), True, "1.5", 1e31, 10**400])
+@pytest.mark.parametrize("cap", [0, 0.0, -1.5, float("nan"), float("inf"), True, "1.5", 2.0**-21, 1e4, 10**400])
 def test_a_cap_that_is_no_cap_is_refused_by_name_also_when_the_shape_is_known(capped, cap):
     shape = capped_shape(2, 3)
     case = attention.call(shape)

@@ -143,7 +143,7 @@ def test_what_no_row_serves_goes_to_the_fallback(kernels):
     seen = {}
     answer = call(kernels, tensors, max_chunk, logit_cap=30.0, fallback=lambda *_, **named: seen.update(named) or "it")
     assert answer == "it"
-    assert seen["soft_cap"] == 30.0
+    assert seen["logit_cap"] == 30.0
     assert seen["k_hist"] is tensors["k_hist"]
 
 

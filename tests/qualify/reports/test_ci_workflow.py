@@ -36,8 +36,10 @@ def test_the_linter_accepts_it(schema, tmp_path):
     assert subprocess.run([*command, str(broken)], capture_output=True, check=False).returncode == 1
 
 
-def test_every_shipped_target_is_built(job):
-    assert set(job["strategy"]["matrix"]["target"]) == set(load_specs(SHIPPED).targets)
+def test_every_shipped_target_with_a_committed_record_is_built(job):
+    """The others have problems of `core` that no candidate qualifies for yet: CHANGELOG.md says which."""
+    recorded = {path.parent.name for path in (SHIPPED.parent / "artifacts").glob("*/qualified.core.lock")}
+    assert set(job["strategy"]["matrix"]["target"]) == recorded & set(load_specs(SHIPPED).targets)
     assert job["strategy"]["fail-fast"] is False
 
 
