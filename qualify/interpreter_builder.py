@@ -59,6 +59,9 @@ class StrictBuilder(InterpreterBuilder):
     def cast_impl(self, src: Any, dst_type: Any) -> Any:
         source, wanted = src.dtype.scalar, dst_type.scalar
         if wanted == tl.bfloat16:
+            # Integers of eight bits are BF16 numbers, such as the 0 of a masked load.
+            if source.is_int() and (np.abs(src.data.astype(np.int64)) <= 256).all():
+                return TensorHandle(_nearest_bf16(src.data.astype(np.float32)), wanted)
             if source != tl.float32:
                 raise NotInterpretable(f"a conversion from {source} to bf16")
             return TensorHandle(_nearest_bf16(src.data), wanted)

@@ -167,7 +167,7 @@ assert "HOME" not in os.environ
 
 before = set(sys.modules)
 import assay.runtime
-with assay.runtime.load("gfx1201", device=("hip", "gfx1201")) as kernels:
+with assay.runtime.load("gfx1201.only", device=("hip", "gfx1201")) as kernels:
     answered = 0
     for family in kernels.families():
         for verdict in kernels.explain(family):
@@ -188,7 +188,7 @@ for name in ("gfx1202", "sm90"):
     try:
         assay.runtime.load(name)
     except assay.runtime.BundleLoadError as error:
-        assert "installed bundle: gfx1201" in str(error), error
+        assert "installed bundle: gfx1201.only" in str(error), error
     else:
         raise AssertionError(name)
 loaded = {name.partition(".")[0] for name in set(sys.modules) - before}
@@ -225,7 +225,7 @@ def environment(tmp_path_factory, wheels):
     # Dependencies count: the kernels' wheel must ask for a runtime that the runtime's wheel is.
     pip = [sys.executable, "-m", "pip", "--isolated", "--python", str(root / "bin" / "python"), "install", "--no-index"]
     plain = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
-    command = [*pip, *(f"--find-links={wheel.parent}" for wheel in wheels), "assay-kernels-gfx1201"]
+    command = [*pip, *(f"--find-links={wheel.parent}" for wheel in wheels), "assay-kernels-gfx1201-only"]
     done = subprocess.run(command, env=plain | {"PIP_CONFIG_FILE": os.devnull}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     folders = [folder for folder in (root, *root.rglob("*")) if folder.is_dir() and not folder.is_symlink()]
@@ -240,7 +240,7 @@ def environment(tmp_path_factory, wheels):
 def test_an_empty_environment_serves_every_row_from_two_wheels_and_writes_nothing(environment, tmp_path):
     (site,) = environment.glob("lib/python*/site-packages")
     names = {path.name for path in site.iterdir() if not path.name.endswith(".dist-info")}
-    assert names == {"assay", "assay_kernels_gfx1201"}
+    assert names == {"assay", "assay_kernels_gfx1201_only"}
     nowhere = {"PATH": "/nonexistent", "TMPDIR": "/nonexistent"}
     command = [environment / "bin" / "python", "-I", "-B", "-c", SERVE]
     done = subprocess.run(command, env=nowhere, cwd=tmp_path, capture_output=True, text=True)
