@@ -6,7 +6,6 @@ out = softmax(sm_scale * q @ K^T) @ V        for each request over the keys that
 from __future__ import annotations
 
 import struct
-import threading
 from collections.abc import Callable, Hashable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from . import decode_checks
 from .decode_call import INDICES, NAMES, WORKSPACE, WRITTEN_BITS, WRITTEN_INDICES, Inputs, Options, numbers
 from .decode_planning import Plan, Planner
 from .frameworks import empty, stream_handle, used_on
-from .signature import signature
+from .signature import Kept, signature
 
 if TYPE_CHECKING:
     from .decode_fast import FastPlan
@@ -38,9 +37,8 @@ class DecodeAttention:
     def __init__(self, executor: Executor):
         self._executor = executor
         self._planner = Planner(executor)
-        self._plans: dict[Hashable, Plan | None] = {}
-        self._fast_plans: dict[Hashable, FastPlan | None] = {}
-        self._lock = threading.Lock()
+        self._plans: Kept[Plan | None] = Kept(_PLANS_KEPT)
+        self._fast_plans: Kept[FastPlan | None] = Kept(_PLANS_KEPT)
         self._guard = executor.driver.check_usable
 
     def run(self, inputs: Inputs, options: Options, sm_scale: float, stream: Any) -> Any:
@@ -94,7 +92,7 @@ class DecodeAttention:
         plan = self._plans.get(key, _NOT_MADE)
         if plan is _NOT_MADE:
             plan = self._planner.make(inputs, options, sm_scale)
-            self._keep(self._plans, key, plan)
+            self._plans.keep(key, plan)
         _check_numbers(options, sm_scale)
         if plan is None:
             return inputs, None, addresses
@@ -121,7 +119,7 @@ class DecodeAttention:
         from .decode_fast import FastPlan
 
         made = FastPlan.of(plan, self._executor.driver)
-        self._keep(self._fast_plans, key, made)
+        self._fast_plans.keep(key, made)
         return made
 
     def _key(self, inputs: Inputs, options: Options) -> tuple[Hashable, list[int], int]:
@@ -145,13 +143,6 @@ class DecodeAttention:
             parts[INDICES] = _without_length(seen, chosen_here=options.splits is None)
         # A window's length and a cap are numbers of the call; only whether there is one decides the row.
         return (options.window is None, options.logit_cap is None, *options[2:], *parts), addresses, keys
-
-    def _keep(self, plans: dict[Hashable, Any], key: Hashable, plan: Any) -> None:
-        with self._lock:
-            if len(plans) >= _PLANS_KEPT:
-                for old in list(plans)[: _PLANS_KEPT // 2]:
-                    plans.pop(old, None)
-            plans[key] = plan
 
 
 class BoundDecode:

@@ -4,7 +4,6 @@ out = softmax(sm_scale * q @ K^T) @ V        for each new token over its request
 """
 
 import itertools
-import threading
 from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from ..launching import Prepared
 from ..tensors import TENSORS, NotATensor, TensorView
 from .decode_checks import cap_faults, float_name, integers, window_faults
 from .frameworks import empty, stream_handle, used_on
-from .signature import signature
+from .signature import Kept, signature
 
 FAMILY = "extend_attention"
 # Shapes change with every batch, but not from layer to layer.
@@ -67,8 +66,7 @@ class ExtendAttention:
 
     def __init__(self, executor: Executor):
         self._executor = executor
-        self._ready: dict[Hashable, _Ready] = {}
-        self._lock = threading.Lock()
+        self._ready: Kept[_Ready] = Kept(_PREPARED_KEPT)
 
     def run(self, tensors: Tensors, options: Options, steering: Steering, stream: Any) -> Any:
         """Launch the kernel; returns `out`.  Raises before anything is launched."""
@@ -83,7 +81,7 @@ class ExtendAttention:
         ready = self._ready.get(key)
         if ready is None:
             ready = self._prepare(tensors, options, steering)
-            self._keep(key, ready)
+            self._ready.keep(key, ready)
         if self._executor.debug:
             _check_contents(self._executor, tensors, options)
         if 0 not in ready.kernel.grid:
@@ -125,13 +123,6 @@ class ExtendAttention:
         address = self._executor.driver.filled_i32(0, count)
         indptr = TensorView(address, "i32", (count,), (1,), views["q_indptr"].device)
         return {"k_hist": views["k_new"], "v_hist": views["v_new"], "hist_indptr": indptr}
-
-    def _keep(self, key: Hashable, ready: _Ready) -> None:
-        with self._lock:
-            if len(self._ready) >= _PREPARED_KEPT:
-                for old in list(self._ready)[: _PREPARED_KEPT // 2]:
-                    del self._ready[old]
-            self._ready[key] = ready
 
 
 def _missing(tensors: Tensors) -> list[Fault]:

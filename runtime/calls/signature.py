@@ -1,14 +1,16 @@
-"""What of a tensor decides how a call is prepared, apart from its address: cheap to read, and hashable."""
+"""What of a tensor decides how a call is prepared, apart from its address; and what is kept under it."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ..contract import LARGEST_ALIGNMENT
 from ..tensors import NotATensor, is_torch, view
 
 _ALIGNMENT_MASK = LARGEST_ALIGNMENT - 1
+Value = TypeVar("Value")
 
 
 def signature(tensor: Any) -> tuple[Hashable, int]:
@@ -25,3 +27,23 @@ def signature(tensor: Any) -> tuple[Hashable, int]:
         return seen, address
     seen = view(tensor)
     return (*seen[1:], seen.address & _ALIGNMENT_MASK if seen.address else None), seen.address
+
+
+class Kept(dict[Hashable, Value], Generic[Value]):
+    """A mapping of at most `most` entries.  Shapes come and go with the batch: when full it forgets its oldest half.
+
+    Reading is a dictionary's own; only `keep` adds.  Safe to use from several threads.
+    """
+
+    def __init__(self, most: int):
+        super().__init__()
+        self._most = most
+        self._lock = threading.Lock()
+
+    def keep(self, key: Hashable, value: Value) -> None:
+        """Add an entry, or replace the one of this key."""
+        with self._lock:
+            if len(self) >= self._most:
+                for old in list(self)[: self._most // 2]:
+                    self.pop(old, None)
+            self[key] = value

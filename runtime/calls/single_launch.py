@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
@@ -15,9 +14,8 @@ from ..launching import Prepared
 from ..overlaps import may_overlap
 from ..tensors import TENSORS, NotATensor, TensorView
 from .frameworks import stream_handle
-from .signature import signature
+from .signature import Kept, signature
 
-# Shapes come and go with the batch; when this many are known the oldest half is forgotten.
 _PLANS_KEPT = 1024
 
 Views = dict[str, TensorView]
@@ -55,8 +53,7 @@ class SingleLaunch:
     def __init__(self, executor: Executor, family: Family):
         self._executor = executor
         self._family = family
-        self._plans: dict[Hashable, _Plan] = {}
-        self._lock = threading.Lock()
+        self._plans: Kept[_Plan] = Kept(_PLANS_KEPT)
 
     def run(
         self, tensors: Mapping[str, Any], facts: Mapping[str, Any], steering: Steering, stream: Any, like: str
@@ -73,7 +70,7 @@ class SingleLaunch:
         plan = self._plans.get(key)
         if plan is None:
             plan = self._plan(given, facts, steering)
-            self._keep(key, plan)
+            self._plans.keep(key, plan)
         if may_overlap([addresses[name] for name in plan.views], plan.extents, plan.written):
             self._executor.check_overlaps(self._family.name, _placed(plan.views, addresses))
         if self._executor.debug:
@@ -91,13 +88,6 @@ class SingleLaunch:
         extents = tuple(view.extent_bytes for view in views.values())
         written = tuple(at for at, name in enumerate(views) if contract.pointers[name].written)
         return _Plan(prepared, views, extents, written)
-
-    def _keep(self, key: Hashable, plan: _Plan) -> None:
-        with self._lock:
-            if len(self._plans) >= _PLANS_KEPT:
-                for old in list(self._plans)[: _PLANS_KEPT // 2]:
-                    del self._plans[old]
-            self._plans[key] = plan
 
 
 def _placed(views: Views, addresses: Mapping[str, int]) -> Views:
