@@ -21,6 +21,7 @@ from typing import Any, TextIO
 from assay import objects
 
 from .environment import compile_environment
+from .ir_text import ir_sha256
 from .records import sha256_hex
 
 # LLVM and MLIR print and go on; Triton then returns an object without the instruction that could not be assembled.
@@ -193,8 +194,14 @@ def _judge(request: dict[str, Any], result: Any, failure: str, printed: str) -> 
         "shared_bytes": metadata.shared,
         "global_scratch_bytes": getattr(metadata, "global_scratch_size", None),
         "profile_scratch_bytes": getattr(metadata, "profile_scratch_size", None),
+        "ir_sha256": _ir_hash(result),
         **measured,
     }
+
+
+def _ir_hash(result: Any) -> str | None:
+    text = result.asm.get("ttgir")
+    return ir_sha256(text) if isinstance(text, str) else None
 
 
 def _measure_hip(result: Any) -> dict[str, Any]:
