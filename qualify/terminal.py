@@ -78,8 +78,10 @@ class Progress:
         return self._finished
 
     def count(self, total: int) -> Callable[[str], None]:
-        """Begin with `total` pieces of work; the callback takes a line about each one as it is finished."""
-        self._total = total
+        """Begin, again, with `total` pieces of work; the callback takes a line about each one as it is finished."""
+        self._total, self._done = total, 0
+        if self._bar is not None:
+            self._bar.stop()
         if self._out.is_terminal:
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
             self._bar = rich.progress.Progress(*columns, console=self._out, transient=True)

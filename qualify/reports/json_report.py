@@ -12,6 +12,7 @@ from assay.qualify.emulating import EMULATED
 from assay.qualify.gates import Judgement, Reason
 from assay.qualify.interpreting import INTERPRETED
 from assay.qualify.selection import ProblemResult
+from assay.qualify.workaround_verdicts import document
 
 from .record import RunRecord
 
@@ -29,6 +30,7 @@ def report(run: RunRecord) -> dict[str, Any]:
         "build": _build(run),
         "warnings": list(run.warnings),
         "problems": [_problem(run, result) for result in run.results],
+        "workarounds": None if run.watched is None else [document(watched) for watched in run.watched],
         "lock_changes": [
             {"kind": change.kind, "problem": change.key, "details": [list(item) for item in change.details]}
             for change in run.changes
