@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import importlib
+import importlib.metadata
 import json
 import os
 import shutil
@@ -105,13 +106,18 @@ def scrubbed(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def linked_packages(folder: Path) -> Path:
-    """Fill `folder` so that on a module path it offers the assay of this process and nothing else; returns it."""
+    """Fill `folder` so that on a module path it offers the assay of this process, by its name and version too, and
+    nothing else; returns it."""
     (folder / "assay").mkdir(parents=True, exist_ok=True)
     for name in PACKAGES:
         source = Path(importlib.import_module(f"assay.{name}").__file__ or "").resolve().parent
         link = folder / "assay" / name
         link.unlink(missing_ok=True)
         link.symlink_to(source, target_is_directory=True)
+    ours = importlib.metadata.distribution("assay")
+    about = folder / f"assay-{ours.version}.dist-info" / "METADATA"
+    about.parent.mkdir(exist_ok=True)
+    about.write_text(ours.read_text("METADATA") or ours.read_text("PKG-INFO") or "", encoding="utf-8")
     return folder
 
 
