@@ -1,5 +1,7 @@
-"""Triton GPU IR as text, without what printing alone decides: equal hashes then mean that the compiler's middle end made
-the same of two sources, or that two compilers made the same of one, so that a different binary is LLVM's doing.
+"""Triton GPU IR as text, without what printing alone decides.
+
+Equal hashes then mean that the compiler's middle end made the same of two sources, or that two compilers made the same
+of one, so that a different binary is the back end's doing.
 
 Taken out: locations, the names of values and of layouts, where constants stand (they have no effects and no order), and
 two spellings that differ between Triton 3.8 and 3.9 without another meaning (`_SPELLINGS`).  The order of all other

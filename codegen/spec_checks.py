@@ -74,7 +74,9 @@ def check_waivers(
         for index, waiver in enumerate(parsed.model.waivers):
             path: KeyPath = ("waivers", index)
             if waiver.target not in targets:
-                faults.append(unknown_name("target", waiver.target, targets, parsed.source, (*path, "target"), key=False))
+                faults.append(
+                    unknown_name("target", waiver.target, targets, parsed.source, (*path, "target"), key=False)
+                )
             if waiver.profile not in profiles:
                 faults.append(
                     unknown_name("profile", waiver.profile, profiles, parsed.source, (*path, "profile"), key=False)

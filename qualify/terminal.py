@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -101,6 +102,24 @@ class Progress:
         tried = len(result.rejected) + (1 if result.chosen else 0)
         label = f"{result.problem.family} {result.problem.label}"
         self._advance(f"{verdict} {label} ({tried} tried)")
+
+
+class Progresses:
+    """Several pieces of long work, one after the other, each with a progress of its own.  A context manager."""
+
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Progresses:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def of(self, what: str) -> Progress:
+        """The progress of the next one; that of the one before ends."""
+        self._stack.close()
+        return self._stack.enter_context(Progress(what))
 
 
 def print_results(out: Console, target: TargetFile, results: list[ProblemResult]) -> None:

@@ -1,8 +1,8 @@
 """The workaround watch: for each variant that has a workaround, its plain form is built, judged and compared.
 
 The plain form is the alternative that the family declares, built with the same launch, and, where that one is not as
-good, with each launch that the family would try for it.  Constraints of the family are not asked: they say what is worth
-a row of a bundle, and leave out plain forms because the workaround is there.
+good, with each launch that the family would try for it.  Constraints of the family are not asked: they say what is
+worth a row of a bundle, and leave out plain forms because the workaround is there.
 """
 
 from __future__ import annotations
@@ -125,4 +125,3 @@ def _replaced(items: AxisItems, values: Mapping[str, Any]) -> AxisItems:
 def _comparisons(watched: Sequence[_Watched], family: str, workaround: Workaround) -> tuple[Comparison, ...]:
     mine = (item for item in watched if item.family.family == family and item.workaround is workaround)
     return tuple(item.best for item in mine if item.best is not None)
-

@@ -60,6 +60,7 @@ def _problem(run: RunRecord, result: ProblemResult) -> dict[str, Any]:
                 "launch": dict(judgement.variant.candidate.launch),
                 "resources": judgement.resources.to_dict() if judgement.resources else None,
                 "reasons": [_reason(reason) for reason in judgement.reasons],
+                "machine_code_sha256": _machine_code(judgement),
                 "ir_sha256": judgement.outcome.ir_sha256,
                 "compile_seconds": round(judgement.outcome.seconds, 3),
             }

@@ -28,7 +28,7 @@ _PROBE_SECONDS = 120
 # Verdicts on kernels, whichever: the report tells more.  4: the evidence asked for cannot be produced here.
 _JUDGED, _NO_EVIDENCE = (0, 1), 4
 _LAST_LINES = 8
-_PROGRESS = re.compile(r"^\[\d+/(\d+)\] (.*)$")
+_PROGRESS = re.compile(r"^\[(\d+)/(\d+)\] (.*)$")
 
 
 class BuildFailed(FaultsError):
@@ -55,8 +55,12 @@ class BuildRequest:
             *("--jobs", str(self.jobs), "--time-limit", repr(self.time_limit)),
         ]
         given += [item for level in self.evidence for item in ("--evidence", level)]
-        chosen = ",".join(f"{name}={spell(value)}" for name, values in self.only.items() for value in values)
-        return [*given, "--only", chosen] if chosen else given
+        return [*given, "--only", self.chosen] if self.chosen else given
+
+    @property
+    def chosen(self) -> str:
+        """The part, as `--only` takes it."""
+        return ",".join(f"{name}={spell(value)}" for name, values in self.only.items() for value in values)
 
 
 # Hears how many problems there are; what it returns hears a line about each one that is finished.
@@ -126,8 +130,9 @@ def _run(command: list[str], variables: dict[str, str], progress: Progress) -> t
     ) as process:
         for line in process.stderr or ():
             if told := _PROGRESS.match(line):
-                advance = advance or progress(int(told[1]))
-                advance(told[2])
+                # Counting starts again with the next kind of work.
+                advance = progress(int(told[2])) if advance is None or told[1] == "1" else advance
+                advance(told[3])
             elif line.strip():
                 last.append(line.strip())
     return process.returncode, list(last)

@@ -1,4 +1,4 @@
-"""What a compiler's environment holds besides the compiler: the packages that this process runs with, at its versions."""
+"""What a compiler's environment holds besides the compiler: the packages of this process, at its versions."""
 
 from __future__ import annotations
 

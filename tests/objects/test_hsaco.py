@@ -212,7 +212,8 @@ def test_a_note_of_another_shape_is_refused(synthetic, root):
 
 
 @pytest.mark.parametrize(
-    "target", ["amdgcn-amd-amdhsa--gfx1201", "amdgpu12.01-amd-amdhsa-unknown-gfx1201", "amdgpu12.01-amd-amdhsa--gfx1201"]
+    "target",
+    ["amdgcn-amd-amdhsa--gfx1201", "amdgpu12.01-amd-amdhsa-unknown-gfx1201", "amdgpu12.01-amd-amdhsa--gfx1201"],
 )
 def test_a_target_is_read_in_every_spelling_of_its_triple(synthetic, target):
     assert only_kernel(synthetic.build_hsaco(synthetic.kernel(), root={"amdhsa.target": target})).arch == "gfx1201"
