@@ -40,6 +40,7 @@ _ALWAYS: dict[str, Callable[[Any], bool]] = {
     "messages": lambda value: isinstance(value, str),
     "symbol": lambda value: isinstance(value, str),
     "seconds": lambda value: type(value) in (int, float),
+    "cpu_seconds": lambda value: type(value) in (int, float),
 }
 _PAIRS = ("sass_local", "assembler_spills")
 _OPTIONAL: dict[str, Callable[[Any], bool]] = {

@@ -131,7 +131,8 @@ class Outcome:
     last compiler stages, which were left out; only `shared_bytes` is known then.  crashed, timed_out: the worker died
     or was stopped; never cached.
     messages: what the compiler printed.  shared_bytes: launch-time shared memory.  ir_sha256: of the Triton GPU IR, see
-    ir_text.  seconds: inside the worker.
+    ir_text.  seconds: inside the worker; cpu_seconds: of processors, its tools' too, which other work on the machine
+    changes less.
     """
 
     status: OutcomeStatus
@@ -148,4 +149,5 @@ class Outcome:
     sass_local: tuple[int, int] | None = None
     assembler_spills: tuple[int, int] | None = None
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
     cached: bool = field(default=False, compare=False)

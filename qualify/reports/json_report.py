@@ -62,7 +62,7 @@ def _problem(run: RunRecord, result: ProblemResult) -> dict[str, Any]:
                 "reasons": [_reason(reason) for reason in judgement.reasons],
                 "machine_code_sha256": _machine_code(judgement),
                 "ir_sha256": judgement.outcome.ir_sha256,
-                "compile_seconds": round(judgement.outcome.seconds, 3),
+                "compile_cpu_seconds": round(judgement.outcome.cpu_seconds, 3),
             }
             for judgement in result.rejected
         ],
@@ -85,20 +85,23 @@ def _variant(run: RunRecord, result: ProblemResult, judgement: Judgement) -> dic
         "code_sha256": code_sha256(judgement),
         "machine_code_sha256": _machine_code(judgement),
         "ir_sha256": judgement.outcome.ir_sha256,
-        "compile_seconds": round(judgement.outcome.seconds, 3),
+        "compile_cpu_seconds": round(judgement.outcome.cpu_seconds, 3),
         "instructions": dict(sorted((judgement.outcome.instructions or {}).items())),
         "compiler_messages": judgement.outcome.messages,
     }
 
 
 def _build(run: RunRecord) -> dict[str, Any]:
-    """What compiling took.  seconds: of workers, each candidate once, when it was compiled; those that came from the
-    cache bring the seconds from then."""
+    """What compiling took, each candidate once, when it was compiled; those from the cache bring the seconds from then.
+
+    cpu_seconds: of processors; compile_seconds: of the clock, in workers.
+    """
     outcomes = {id(judgement.outcome): judgement.outcome for result in run.results for judgement in result.judged}
     return {
         "candidates": len(outcomes),
         "from_cache": sum(outcome.cached for outcome in outcomes.values()),
         "compile_seconds": round(sum(outcome.seconds for outcome in outcomes.values()), 3),
+        "cpu_seconds": round(sum(outcome.cpu_seconds for outcome in outcomes.values()), 3),
     }
 
 

@@ -46,8 +46,8 @@ def rows_line(summary: Summary) -> str:
 
 WORSE_MEANS = (
     "A row is worse where a later candidate answers (an earlier one no longer qualifies), where registers spill, where "
-    f"fewer waves are resident, or where more than {100 * NOTICEABLE:g} % more instructions are executed (in the binary, "
-    "where none were counted); whatever else got better."
+    f"fewer waves are resident, or where over {100 * NOTICEABLE:g} % more instructions are executed (in the "
+    "binary, where none were counted); whatever else got better."
 )
 
 
@@ -64,10 +64,10 @@ def percent(relative: float) -> str:
 
 
 def build_cell(side: Side) -> str:
-    """`42.1 s in 310 candidates`, and how many of them were compiled earlier."""
+    """`42.1 s of processors for 310 candidates`, and how many of them were compiled earlier."""
     if side.build is None:
         return side.unusable or "-"
-    said = f"{side.build['compile_seconds']:,.1f} s for {side.build['candidates']} candidates"
+    said = f"{side.build['cpu_seconds']:,.1f} s of processors for {side.build['candidates']} candidates"
     cached = side.build["from_cache"]
     return f"{said}, {cached} of them compiled by an earlier run" if cached else said
 
@@ -76,7 +76,7 @@ def build_change(before: Side, after: Side) -> str:
     """Seconds a candidate, since the two sides may have tried different numbers."""
     if not before.build or not after.build or not before.build["candidates"] or not after.build["candidates"]:
         return ""
-    old, new = (side.build["compile_seconds"] / side.build["candidates"] for side in (before, after) if side.build)
+    old, new = (side.build["cpu_seconds"] / side.build["candidates"] for side in (before, after) if side.build)
     return f"{percent((new - old) / old)} a candidate ({old:.2f} -> {new:.2f} s)" if old else ""
 
 
