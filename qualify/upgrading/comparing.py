@@ -73,7 +73,7 @@ def _kind(old: Chosen | None, new: Chosen | None, changes: tuple[Change, ...]) -
 def _changes(old: Chosen, new: Chosen) -> Iterator[Change]:
     """Differing figures, those that can be better or worse first."""
     same_launch = old.form.launch == new.form.launch
-    yield from _change("candidates rejected before it", old.rejected, new.rejected, _any_more)
+    yield from _change("candidates rejected before it", old.rejected, new.rejected, _later)
     if not same_launch:
         yield Change("launch", dict(old.form.launch), dict(new.form.launch))
     yield from _change("spills", old.form.spills(SPILL_COUNTS), new.form.spills(SPILL_COUNTS), _any_more)
@@ -106,6 +106,11 @@ def _relative(before: float, after: float) -> float:
 
 def _any_more(before: float, after: float) -> tuple[int, float]:
     return (1 if after > before else -1), _relative(before, after)
+
+
+def _later(before: float, after: float) -> tuple[int, float]:
+    """The place in the list of candidates is no quantity: what it costs, the other figures say."""
+    return (1 if after > before else -1), 0.0
 
 
 def _fewer(before: float, after: float) -> tuple[int, float]:
