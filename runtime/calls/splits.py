@@ -20,4 +20,10 @@ def default_splits(workgroups: int, requests: int, kv_heads: int, keys: int) -> 
     fill = workgroups // (requests * kv_heads)
     longest = -(-keys // requests)
     useful = max(min(-(-longest // _LEAST_KEYS), _FEW_SPLITS), -(-longest // _MANY_KEYS))
-    return max(1, min(fill, useful, MOST_SPLITS))
+    return _without_empty(longest, max(1, min(fill, useful, MOST_SPLITS)))
+
+
+def _without_empty(keys: int, splits: int) -> int:
+    """As few splits as give each its keys: rounding those up would leave the last splits none."""
+    keys_each = -(-keys // (splits * _LEAST_KEYS)) * _LEAST_KEYS
+    return -(-keys // keys_each) if keys else 1

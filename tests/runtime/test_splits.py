@@ -1,14 +1,22 @@
 """How many splits a call gets that names none."""
 
+import math
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from assay.runtime.calls.splits import default_splits
+
+# Keys that the kernel rounds a split up to.
+SPLIT_GRANULE = 32
 
 
 @pytest.mark.parametrize(
     ("workgroups", "requests", "kv_heads", "keys", "expected"),
     [
         (1320, 8, 4, 8 * 32768, 41),  # one wave of the device
+        (1056, 8, 4, 8 * 32768, 32),  # of which none is empty: 33 would be of 1,024 keys too
         (1320, 1, 4, 512, 16),  # not finer than 32 keys
         (1320, 1, 4, 100, 4),
         (1320, 1, 4, 8192, 64),  # nor, beyond 16, than 128 keys
@@ -21,3 +29,10 @@ from assay.runtime.calls.splits import default_splits
 )
 def test_default_splits(workgroups, requests, kv_heads, keys, expected):
     assert default_splits(workgroups, requests, kv_heads, keys) == expected
+
+
+@given(st.integers(1, 4000), st.integers(1, 64), st.integers(1, 16), st.integers(1, 1 << 18))
+def test_no_split_is_empty(workgroups, requests, kv_heads, longest):
+    splits = default_splits(workgroups, requests, kv_heads, requests * longest)
+    keys_each = math.ceil(math.ceil(longest / splits) / SPLIT_GRANULE) * SPLIT_GRANULE
+    assert (splits - 1) * keys_each < longest
