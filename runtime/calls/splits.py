@@ -7,7 +7,7 @@ from ..limits import MOST_SPLITS
 # A split covers a multiple of this many keys, so a finer cut leaves empty ones.
 _LEAST_KEYS = 32
 # Beyond this many splits a cut must leave each of them more keys, or the merge costs what it saves.
-_FEW_SPLITS, _MANY_KEYS = 16, 128
+_FEW_SPLITS, _MANY_KEYS = 16, 64
 
 
 def default_splits(workgroups: int, requests: int, kv_heads: int, keys: int) -> int:

@@ -19,7 +19,7 @@ SPLIT_GRANULE = 32
         (1056, 8, 4, 8 * 32768, 32),  # of which none is empty: 33 would be of 1,024 keys too
         (1320, 1, 4, 512, 16),  # not finer than 32 keys
         (1320, 1, 4, 100, 4),
-        (1320, 1, 4, 8192, 64),  # nor, beyond 16, than 128 keys
+        (1320, 1, 4, 4096, 64),  # nor, beyond 16, than 64 keys
         (1320, 1, 4, 32768, 128),  # nor more than the merge takes
         (1320, 400, 8, 400 * 8192, 1),  # the batch alone fills it
         (64, 1, 1, 1, 1),
