@@ -74,6 +74,8 @@ _QUERIES = {
     (8, 32): ((4, 8), (8, 3), (5, 6), (2, 12)),
     (8, 64): ((8, 8), (8, 9), (3, 24), (7, 5)),
 }
+# The same for 512 elements, where blocks of 16 take any number.
+_QUERIES_OF_512 = {1: ((1, 16), (1, 40), (1, 9)), 8: ((2, 8), (8, 5), (3, 24), (1, 7))}
 # Every finite code, in both orientations; for problems whose cache holds codes.
 _CODES = _Shape("every code", (61,) * 16, (1,) * 16, 1, 61, codes=True)
 
@@ -154,6 +156,8 @@ def _queries(axes: Mapping[str, Any], number: int) -> tuple[int, int]:
     most = axes["block_m"]
     alone = ((1, most), (1, most - most // 4), (1, most // 2 + 1))
     chosen = _QUERIES.get((axes["rows"], most), alone)
+    if axes["head_dim"] == 512:
+        chosen = _QUERIES_OF_512[axes["rows"]]
     return chosen[number % len(chosen)]
 
 
