@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 # Shapes come and go with the batch; when this many are known the oldest half is forgotten.
 _PLANS_KEPT = 2048
-_LARGEST_F32 = 3.4028234663852886e38
 _NOT_MADE: Any = object()
 
 
@@ -209,9 +208,6 @@ def _without_length(seen: Any, *, chosen_here: bool) -> Hashable:
 def _check_numbers(options: Options, sm_scale: Any) -> None:
     """What changes from call to call without changing the plan.  Raises ArgumentError."""
     faults = decode_checks.window_faults(options.window) + decode_checks.cap_faults(options.logit_cap)
-    number = isinstance(sm_scale, int | float) and not isinstance(sm_scale, bool)
-    # Comparisons take integers of any size, and are false for NaN.
-    if not number or not -_LARGEST_F32 <= sm_scale <= _LARGEST_F32:
-        faults.append(Fault("sm_scale", f"{sm_scale!r:.40}", "a finite number that FP32 can hold"))
+    faults += decode_checks.scale_faults(sm_scale)
     if faults:
         raise ArgumentError(faults)
