@@ -11,7 +11,7 @@ from ..errors import ArgumentError
 from ..executing import Executor, Steering
 from ..tensors import TENSORS, TensorView
 from .decode_checks import integers, kv_format
-from .single_launch import Family, SingleLaunch, Views
+from .single_launch import Call, Family, Shaped, SingleLaunch, Views
 
 _OUTPUTS = ("k_out", "v_out")
 
@@ -35,7 +35,7 @@ class KvCall:
         if faults:
             raise ArgumentError(faults)
         stated = {} if kv_format is None else {"kv_format": kv_format}
-        self._calls.run(tensors, stated, steering, stream, "k_cache")
+        self._calls.run(tensors, Call(stated, {}, {}), steering, stream, "k_cache")
 
 
 def calls(executor: Executor) -> dict[str, KvCall]:
@@ -46,12 +46,16 @@ def calls(executor: Executor) -> dict[str, KvCall]:
     }
 
 
+def _shaped_store(_executor: Executor, views: Views, _call: Call) -> Shaped:
+    return Shaped(views, _facts(views), {}, {})
+
+
+def _shaped_reconstruct(_executor: Executor, views: Views, _call: Call) -> Shaped:
+    return Shaped(_first_rows(views), _facts(views), {}, {})
+
+
 def _facts(views: Views) -> dict[str, Any]:
     return {"kv_format": kv_format(views), "slot_dtype": views["slots"].dtype}
-
-
-def _as_given(views: Views) -> Views:
-    return views
 
 
 def _first_rows(views: Views) -> Views:
@@ -70,7 +74,7 @@ def _first_rows(views: Views) -> Views:
     return narrowed
 
 
-def _check_stored(executor: Executor, views: Views) -> None:
+def _check_stored(executor: Executor, views: Views, _call: Call) -> None:
     """Each slot in the cache or below 0, and none twice.  Raises ArgumentError."""
     slots = integers(executor.driver, views["slots"])
     faults = _behind(slots, views["k_cache"])
@@ -84,7 +88,7 @@ def _check_stored(executor: Executor, views: Views) -> None:
         raise ArgumentError(faults)
 
 
-def _check_listed(executor: Executor, views: Views) -> None:
+def _check_listed(executor: Executor, views: Views, _call: Call) -> None:
     """Each slot in the cache or below 0.  Raises ArgumentError."""
     if faults := _behind(integers(executor.driver, views["slots"]), views["k_cache"]):
         raise ArgumentError(faults)
@@ -99,5 +103,5 @@ def _behind(slots: tuple[int, ...], cache: TensorView) -> list[Fault]:
     return [Fault(f"slots[{at}]", f"{slot} ({len(wrong)} such)", allowed)]
 
 
-_STORE = Family("kv_store", _facts, _as_given, _check_stored)
-_RECONSTRUCT = Family("kv_reconstruct", _facts, _first_rows, _check_listed)
+_STORE = Family("kv_store", _shaped_store, _check_stored)
+_RECONSTRUCT = Family("kv_reconstruct", _shaped_reconstruct, _check_listed)
