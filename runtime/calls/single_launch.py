@@ -24,8 +24,8 @@ Views = dict[str, TensorView]
 class Call(Record):
     """What a call says apart from its tensors.
 
-    facts: axis values; they count before those that the tensors tell.  scalars: the kernel's numbers, checked already; a
-    later call of the same shapes may bring others.  sizes: what else decides the launch.
+    facts: axis values; they count before those that the tensors tell.  scalars: the kernel's numbers, checked
+    already: a later call of these shapes may bring others.  sizes: what else decides the launch.
     """
 
     __slots__ = ()

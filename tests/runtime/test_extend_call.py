@@ -220,3 +220,15 @@ def test_offsets_are_judged_where_debugging_is_on(extend_bundle):
         said = faults_of(kernels, tensors, max_chunk, hist_indptr=tensors["hist_indptr"] + 10**6)
         assert "hist_indptr" in said
         assert "q_indptr" in faults_of(kernels, tensors, max_chunk, q_indptr=tensors["q_indptr"][::-1].copy())
+
+
+def test_a_forced_row_answers_and_forbidden_ones_do_not(kernels):
+    _, tensors, max_chunk = case_of()
+    every = [row.id for row in kernels.rows("extend_attention")]
+    (plain,) = (id for id in every if not kernels.variant(id).problem["window"])
+    call(kernels, tensors, max_chunk, force_row=plain)
+    assert kernels.usage() == {plain: 1}
+    with pytest.raises(NoMatchError, match="window"):
+        call(kernels, tensors, max_chunk, sliding_window=8, force_row=plain)
+    given = call(kernels, tensors, max_chunk, forbid_rows=every, fallback=lambda *_, **__: "answered")
+    assert given == "answered"
