@@ -76,10 +76,11 @@ class KvMethods:
         forbid_rows: Collection[str] = (),
         fallback: Callable[..., Any] | None = None,
     ) -> Any:
-        """Rows of codes from a paged cache, in the order of `slots`, as BF16: docs/families.md says how they round.
+        """Rows of a paged cache, in the order of `slots`, as BF16: docs/families.md says how codes round.
 
-        Caches and scales as in `kv_store`. slots: [tokens] int32 or int64. k_out, v_out: [rows, kv_heads, head_dim]
-        BF16, of at least as many rows as there are slots; those behind, and those of slots that are skipped, stay.
+        Caches and scales as in `kv_store`: rows of BF16 have no scales (None) and are copied, every bit. slots:
+        [tokens] int32 or int64. k_out, v_out: [rows, kv_heads, head_dim] BF16, of at least as many rows as there are
+        slots; those behind, and those of slots that are skipped, stay.
 
         fallback, and what is raised: as in `kv_store`.
         """

@@ -14,21 +14,20 @@ from .decode_checks import integers, kv_format
 from .single_launch import Call, Family, Shaped, SingleLaunch, Views
 
 _OUTPUTS = ("k_out", "v_out")
+# A cache of BF16 has none.
+_SCALES = ("k_scale", "v_scale")
 
 
 class KvCall:
-    """The calls of one of the two families.  optional: tensors that need not be given."""
+    """The calls of one of the two families."""
 
-    def __init__(self, executor: Executor, family: Family, optional: tuple[str, ...]):
+    def __init__(self, executor: Executor, family: Family):
         self._calls = SingleLaunch(executor, family)
-        self._optional = optional
 
     def run(self, tensors: Mapping[str, Any], kv_format: Any, steering: Steering, stream: Any) -> None:
         """Launch.  kv_format: the caches' format where the caller names it, else None.  Raises as SingleLaunch does."""
         faults = [
-            Fault(name, "None", TENSORS)
-            for name, tensor in tensors.items()
-            if tensor is None and name not in self._optional
+            Fault(name, "None", TENSORS) for name, tensor in tensors.items() if tensor is None and name not in _SCALES
         ]
         if kv_format is not None and type(kv_format) is not str:
             faults.append(Fault("kv_format", repr(kv_format), "the name of a cache format, or None"))
@@ -41,8 +40,8 @@ class KvCall:
 def calls(executor: Executor) -> dict[str, KvCall]:
     """Both, by the family's name."""
     return {
-        "kv_store": KvCall(executor, _STORE, ("k_scale", "v_scale")),
-        "kv_reconstruct": KvCall(executor, _RECONSTRUCT, ()),
+        "kv_store": KvCall(executor, _STORE),
+        "kv_reconstruct": KvCall(executor, _RECONSTRUCT),
     }
 
 
