@@ -14,6 +14,7 @@ from assay.bundle.faults import Fault
 
 from ..errors import ArgumentError
 from ..executing import Executor
+from ..launching import Prepared
 from ..overlaps import may_overlap
 from ..tensors import TENSORS, NotATensor, view
 from . import decode_checks
@@ -78,9 +79,10 @@ class DecodeAttention:
             inputs = inputs._replace(out=_new_out(inputs.q, None))
         inputs, plan, addresses = self._ready(inputs, options, sm_scale, None)
         if plan is None:
-            return BoundDecode(inputs, ())
+            return BoundDecode(inputs, (), ())
         stage_1 = plan.stage_1.bind(plan.pick_stage_1(addresses), numbers(options, sm_scale))
-        return BoundDecode(inputs, (stage_1, plan.merge.bind(plan.pick_merge(addresses), ())))
+        merge = plan.merge.bind(plan.pick_merge(addresses), ())
+        return BoundDecode(inputs, (stage_1, merge), (plan.stage_1, plan.merge))
 
     def _ready(
         self, inputs: Inputs, options: Options, sm_scale: float, stream: int | None
@@ -148,14 +150,16 @@ class BoundDecode:
     """A call with its checks done: `launch()` starts it again on the same memory.  Keeps its tensors alive.
 
     The tensors' contents may change between launches, and indptr, indices and positions with them; shapes and addresses
-    may not.  `out` and `workspace` are the tensors in use; `starts` launch one stage each, given a stream's handle.
+    may not.  `out` and `workspace` are the tensors in use.  Of stage 1 and the merge, none where there is no request:
+    `starts` launch one each, given a stream's handle, and `stages` tell its row, function and grid.
     """
 
-    __slots__ = ("_inputs", "_streams", "starts")
+    __slots__ = ("_inputs", "_streams", "stages", "starts")
 
-    def __init__(self, inputs: Inputs, starts: tuple[Callable[[int], None], ...]):
+    def __init__(self, inputs: Inputs, starts: tuple[Callable[[int], None], ...], stages: tuple[Prepared, ...]):
         self._inputs = inputs
         self.starts = starts
+        self.stages = stages
         # Streams that the framework was told of: once is enough, it waits for them when the memory is given back.
         self._streams: set[int] = set()
 
