@@ -25,7 +25,7 @@ class _Shape:
 
     lengths, splits, behind: of each request.  behind: keys after the last query's own; below zero where it stands
     behind the last key, as padding rows of a batch may.  nan: in the first request's last query head, and in a key of
-    the second.
+    the second.  apart: keys from one query of a request to the next; where it is more than one, the first stands last.
     """
 
     name: str
@@ -40,6 +40,7 @@ class _Shape:
     behind: tuple[int, ...] = ()
     codes: bool = False
     nan: bool = False
+    apart: int = 1
 
 
 # Chosen pairwise from length, splits, window, layout and batch (tests/reference computes what is covered), with tile
@@ -79,6 +80,10 @@ _QUERIES_OF_512 = {1: ((1, 16), (1, 40), (1, 9)), 8: ((2, 8), (8, 5), (3, 24), (
 # Every finite code, in both orientations; for problems whose cache holds codes.
 _CODES = _Shape("every code", (61,) * 16, (1,) * 16, 1, 61, codes=True)
 
+# Whole tiles that one query of a request has no key in, before its first as well as behind its last; for problems of
+# several queries.  Some stand before the first key of the request.
+_APART = _Shape("queries more than a tile and a window apart", (600, 45, 333), (1, 2, 3), 3, 19, kv_heads=2, apart=70)
+
 _LENGTHS = (1, 17, 31, 32, 33, 513, 2048, 0)
 _SPLITS = (1, 8, 64)
 _WINDOWS = (1, 13, 257, 2049)
@@ -87,7 +92,7 @@ _LAYOUTS = ("dense", "padded", "offset")
 
 def cases(axes: Mapping[str, Any], every: bool) -> list[Case]:
     """About a dozen calls for a problem; with `every`, each length x splits x window x layout besides."""
-    shapes = [*_CHOSEN, *([_CODES] if _quantised(axes) else [])]
+    shapes = [*_CHOSEN, *([_CODES] if _quantised(axes) else []), *([_APART] if axes["rows"] > 1 else [])]
     if every:
         shapes += _every_shape(windows=_WINDOWS if axes["window"] else _WINDOWS[-1:])
     return [_make(axes, shape, number) for number, shape in enumerate(shapes)]
@@ -120,7 +125,7 @@ class _Contents:
 
 
 def _make(axes: Mapping[str, Any], shape: _Shape, number: int) -> Case:
-    queries = _queries(axes, number)
+    queries = _queries(axes, shape, number)
     rng = np.random.default_rng([number, axes["head_dim"], *queries])
     keys = sum(shape.lengths)
     slots = keys + 5
@@ -151,14 +156,14 @@ def _make(axes: Mapping[str, Any], shape: _Shape, number: int) -> Case:
     return Case(shape.name, tensors, scalars, dims, ("partial_out", "partial_lse"), facts, limits)
 
 
-def _queries(axes: Mapping[str, Any], number: int) -> tuple[int, int]:
-    """(rows, gqa) of a problem's case of that number."""
+def _queries(axes: Mapping[str, Any], shape: _Shape, number: int) -> tuple[int, int]:
+    """(rows, gqa) of a problem's case of that number; as many rows as can be where they stand apart."""
     most = axes["block_m"]
     alone = ((1, most), (1, most - most // 4), (1, most // 2 + 1))
     chosen = _QUERIES.get((axes["rows"], most), alone)
     if axes["head_dim"] == 512:
         chosen = _QUERIES_OF_512[axes["rows"]]
-    return chosen[number % len(chosen)]
+    return max(chosen) if shape.apart > 1 else chosen[number % len(chosen)]
 
 
 def _random_contents(
@@ -275,10 +280,11 @@ def _requests(shape: _Shape, rows: int, indices: NDArray[np.int32], slots: int) 
     listed = np.concatenate([np.full(before, slots + 1000), indices, np.full(64, slots + 1000)]).astype(np.int32)
     behind = shape.behind or (0,) * len(shape.lengths)
     last = np.array(shape.lengths, np.int64) - 1 - np.array(behind)
+    before_last = np.arange(rows - 1, -1, -1) if shape.apart == 1 else shape.apart * np.arange(rows)
     return {
         "indptr": dense(np.cumsum([before, *shape.lengths]).astype(np.int32)),
         "indices": dense(listed),
-        "q_positions": dense(last[:, None] - np.arange(rows - 1, -1, -1)),
+        "q_positions": dense(last[:, None] - before_last),
         "num_kv_splits": dense(np.array(shape.splits, np.int32)),
     }
 

@@ -65,7 +65,7 @@ RECONSTRUCT_MUTATIONS = {
     "one subnormal code too few": ("magnitude < 8", "magnitude < 7"),
     "sign lost": (" | (code >> 7 << 31)", ""),
     "scale of the next slot": ("k_scale + slot * ", "k_scale + (slot ^ 1) * "),
-    "scale of V for K": ("reconstructed(k_codes, k_scales)", "reconstructed(k_codes, v_scales)"),
+    "scale of V for K": ("reconstructed(k_rows, k_scales)", "reconstructed(k_rows, v_scales)"),
     "skipped rows written": ("is_element = is_listed[:, None]", "is_element = (token < token_count)[:, None]"),
     "slots behind the cache read": (" & (slot < slot_count)", ""),
     "rows by slot": ("token * k_out_stride_token", "slot * k_out_stride_token"),
