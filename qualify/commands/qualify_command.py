@@ -15,6 +15,7 @@ from assay.qualify import terminal
 from assay.qualify.device.levels import DEVICE, EMULATED, INTERPRETED, LEVELS, RETARGETED, STATIC
 from assay.qualify.executing import NOT_INTERPRETABLE, EvidenceError
 from assay.qualify.run import RunOptions, RunResult, qualify
+from assay.qualify.workaround_printing import print_workarounds
 
 from .options import (
     jobs_option,
@@ -54,6 +55,7 @@ _MADE_BY = {
 @click.option("--update-lock", is_flag=True, help="Accept every difference to the lock.")
 @click.option("--check", is_flag=True, help="Judge only; write no bundle, lock or report.")
 @time_limit_option("a kernel")
+@click.option("--workarounds", is_flag=True, help="Compare each workaround of a family with its plain form.")
 @report_option
 @specs_option
 @only_option
@@ -68,6 +70,7 @@ def qualify_command(
     update_lock: bool,
     check: bool,
     time_limit: float,
+    workarounds: bool,
     reports: tuple[str, ...],
     specs: Path,
     only: dict[str, tuple[str, ...]],
@@ -97,9 +100,10 @@ def qualify_command(
         check=check,
         reports=reports,
         evidence=tuple(level for level in PRODUCED_HERE if level in levels),
+        workarounds=workarounds,
     )
     with terminal.Progress(f"{target} {profile}") as progress:
-        result = qualify(loaded, options, progress.start)
+        result = qualify(loaded, options, progress.start, progress.count)
     if as_json:
         click.echo(json.dumps(result.document, ensure_ascii=False))
     _print_run(terminal.console(error=as_json), loaded.target(target), options, result)
@@ -110,6 +114,8 @@ def _print_run(out: Any, target: Any, options: RunOptions, run: RunResult) -> No
     terminal.print_results(out, target, run.results)
     terminal.print_near_limits(out, target, run.results)
     terminal.print_changes(out, run.changes)
+    if run.watched is not None:
+        print_workarounds(out, target, run.watched)
     for warning in run.warnings:
         out.print(f"warning: {warning}", style="yellow", markup=False)
     for message in run.messages:
