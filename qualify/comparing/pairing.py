@@ -1,0 +1,71 @@
+"""Pairs of variants: those of both sides that answer the same call, then those that one side alone has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from .code_levels import code_level
+from .differences import differences, notes
+from .instruction_classes import class_changes
+from .records import Difference, Entry, Key, Level, Pair, Side
+
+# The strongest evidence first: figures of it stand for what ran.
+_EXECUTED = ("device", "retargeted", "emulated", "interpreted")
+
+
+def pair_up(left: Side, right: Side) -> list[tuple[Entry | None, Entry | None]]:
+    """In order of family and target, then as the right side has them; what is gone comes last in each."""
+    keys = dict.fromkeys([*right.entries, *left.entries])
+    groups: dict[tuple[str, str], list[Key]] = {}
+    for key in keys:
+        groups.setdefault((key[1], key[0]), []).append(key)
+    ordered = (key for _, group in sorted(groups.items()) for key in group)
+    return [(left.entries.get(key), right.entries.get(key)) for key in ordered]
+
+
+def compare_pairs(
+    pairs: Iterable[tuple[Entry | None, Entry | None]], done: Callable[[Pair], None] = lambda _: None
+) -> list[Pair]:
+    """A verdict on each; `done` hears of each one."""
+    found = []
+    for left, right in pairs:
+        found.append(_one_sided(left, right) if left is None or right is None else _compared(left, right))
+        done(found[-1])
+    return found
+
+
+def _one_sided(left: Entry | None, right: Entry | None) -> Pair:
+    difference = Difference("new" if left is None else "gone", "variant")
+    return Pair(left, right, "not_compared", (difference,))
+
+
+def _compared(left: Entry, right: Entry) -> Pair:
+    if left.built is None or right.built is None:
+        return Pair(left, right, "not_compared", tuple(differences(left, right)))
+    level = code_level(left.built, right.built)
+    backend = left.built.target.backend
+    classes = class_changes(left.built.record.instructions or {}, right.built.record.instructions or {}, backend)
+    counted = left.built.record.instructions is not None and right.built.record.instructions is not None
+    return Pair(
+        left,
+        right,
+        level,
+        (*_code_difference(level, left, right), *differences(left, right)),
+        tuple(notes(left.built, right.built)),
+        classes if counted else {},
+        _executed_changes(left, right, backend),
+    )
+
+
+def _code_difference(level: Level, left: Entry, right: Entry) -> list[Difference]:
+    if level in ("identical_bytes", "identical_code_section"):
+        return []
+    assert left.built is not None
+    assert right.built is not None
+    hashes = left.built.row.object, right.built.row.object
+    return [Difference("renamed" if level == "identical_normalised" else "code", "code", *hashes)]
+
+
+def _executed_changes(left: Entry, right: Entry, backend: str) -> dict[str, tuple[int, int]]:
+    level = next((level for level in _EXECUTED if level in left.executed and level in right.executed), None)
+    return class_changes(left.executed[level], right.executed[level], backend) if level else {}
