@@ -16,8 +16,8 @@ from assay.bundle import Fault
 from .errors import BuildEnvironmentError, CompareError
 from .git import temporary_folder
 
-# Of the commands: a gate failed, and bad input.  Whatever else a build ends with is not the revision's fault.
-_REVISIONS_FAULT = (1, 2)
+# How a build ends where the revision is at fault: a gate failed, or its specs are wrong.
+FAILED, BAD_INPUT = 1, 2
 _PROGRESS = re.compile(r"\[(?P<done>\d+)/(?P<total>\d+)\] (?P<said>.*)")
 _SECONDS_TO_END = 20
 # Runs the command line of the `assay` that lies in sys.argv[1], and of no other.
@@ -164,7 +164,9 @@ def _end(child: subprocess.Popen[str]) -> None:
 def _failure(tree: Tree, target: str, status: int, said: list[str]) -> CompareError | BuildEnvironmentError:
     last = said[-1] if said else "it said nothing"
     where = f"{tree.name}: {target}"
-    if status in _REVISIONS_FAULT:
+    if status == BAD_INPUT:
+        return CompareError(Fault(where, last))
+    if status == FAILED:
         hint = f"check it out and run assay qualify --target {target} there"
         return CompareError(Fault(where, f"does not build: {last}", "a revision that qualifies", hint))
     how = signal.Signals(-status).name if status < 0 else f"status {status}"

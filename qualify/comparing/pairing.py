@@ -14,13 +14,14 @@ _EXECUTED = ("device", "retargeted", "emulated", "interpreted")
 
 
 def pair_up(left: Side, right: Side) -> list[tuple[Entry | None, Entry | None]]:
-    """In order of family and target, then as the right side has them; what is gone comes last in each."""
-    keys = dict.fromkeys([*right.entries, *left.entries])
-    groups: dict[tuple[str, str], list[Key]] = {}
-    for key in keys:
-        groups.setdefault((key[1], key[0]), []).append(key)
-    ordered = (key for _, group in sorted(groups.items()) for key in group)
-    return [(left.entries.get(key), right.entries.get(key)) for key in ordered]
+    """By family, target and problem, numbers by their size."""
+    keys = sorted({*left.entries, *right.entries}, key=_order)
+    return [(left.entries.get(key), right.entries.get(key)) for key in keys]
+
+
+def _order(key: Key) -> tuple[str, str, list[tuple[str, int, str]]]:
+    target, family, problem = key
+    return family, target, [(name, int(value) if value.isdecimal() else -1, value) for name, value in problem]
 
 
 def compare_pairs(

@@ -101,8 +101,8 @@ def _repository_for(given: str) -> Repository:
     try:
         return Repository(Path.cwd())
     except CompareError as error:
-        given = f"is no file, and no revision: {error.faults[0].where}: {error.faults[0].given}"
-        raise CompareError(Fault(given, given, "a bundle, a lock, or a revision inside a git repository")) from None
+        why = f"is no file, and no revision: {error.faults[0].where}: {error.faults[0].given}"
+        raise CompareError(Fault(given, why, "a bundle, a lock, or a revision inside a git repository")) from None
 
 
 def _read(given: str, path: Path) -> Side:
