@@ -58,15 +58,15 @@ def compare_command(
     Exit: 0 nothing differs, or only what --only and --allow name; 1 something else differs; 2 bad input, or a revision
     that does not build; 3 the environment.
     """
-    from assay.qualify.comparing.building import Recipe
     from assay.qualify.comparing.document import document
     from assay.qualify.comparing.printing import print_comparison
     from assay.qualify.comparing.rules import parse_rules
     from assay.qualify.comparing.running import compare
     from assay.qualify.comparing.sides import SideRequest
+    from assay.qualify.comparing.trees import Recipe
 
     rules = parse_rules(allow, only)
-    recipe = Recipe(profile, tuple(part.items()), jobs, specs)
+    recipe = Recipe(profile, part, jobs, specs)
     comparison = compare(SideRequest(left, right, targets, recipe), rules, _progress)
     if as_json:
         click.echo(json.dumps(document(comparison), ensure_ascii=False))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from assay.bundle import Fault
+from assay.codegen.records import spell
 
 from .errors import BuildEnvironmentError, CompareError
 from .git import temporary_folder
+from .trees import Tree
 
 # How a build ends where the revision is at fault: a gate failed, or its specs are wrong.
 FAILED, BAD_INPUT = 1, 2
@@ -33,66 +35,52 @@ sys.argv[0] = "assay"
 entry.main()
 """
 
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """How revisions are built.  part: as of --only of assay qualify.  specs: folder inside the tree, or None for its
-    assay's own."""
-
-    profile: str
-    part: tuple[tuple[str, tuple[str, ...]], ...]
-    jobs: int
-    specs: Path | None
+Facts = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """The files of one side.  name: as given.  commit: empty for the working tree.  root: its folder."""
+def planned(tree: Tree, targets: Iterable[str]) -> list[Facts]:
+    """Target, family and axes of each problem that the tree would build; nothing is compiled.
 
-    name: str
-    commit: str
-    root: Path
-    recipe: Recipe
-
-    @property
-    def carries_assay(self) -> bool:
-        """Whether it is built by its own code; a repository of specs alone is built by the assay that runs."""
-        return (self.root / "qualify" / "entry.py").is_file()
-
-    @property
-    def specs(self) -> Path:
-        return self.root / (self.recipe.specs or "kernel_specs")
-
-    def check(self) -> None:
-        """Raises CompareError where there is nothing to build."""
-        if not (self.specs / "targets").is_dir():
-            allowed = "a folder with targets/, families/, profiles/ and templates/"
-            hint = "--specs names where it lies in the repository"
-            inside = self.specs.relative_to(self.root)
-            raise CompareError(Fault(f"{self.name}: {inside}", "holds no specs", allowed, hint))
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """The targets that its specs have, sorted."""
-        return tuple(sorted(path.stem for path in (self.specs / "targets").glob("*.yaml")))
-
-    @property
-    def locked_targets(self) -> tuple[str, ...]:
-        """Those of them with a record of the profile under artifacts/."""
-        name = f"qualified.{self.recipe.profile}.lock"
-        return tuple(t for t in self.targets if (self.root / "artifacts" / t / name).is_file())
+    Raises CompareError where its specs are wrong, BuildEnvironmentError where its assay does not run here.
+    """
+    asked = [option for target in targets for option in ("--target", target)]
+    if not asked:
+        return []
+    with temporary_folder() as site:
+        command = _command(tree, site, "plan", *asked, "--profile", tree.recipe.profile, "--json")
+        done = subprocess.run(
+            command,
+            env=_environment(site),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
+    if done.returncode != 0:
+        raise _failure(tree, "plan", done.returncode, done.stderr.splitlines())
+    return [
+        {"target": target, "family": item["family"], **{name: spell(value) for name, value in item["problem"].items()}}
+        for target, plan in json.loads(done.stdout)["targets"].items()
+        for item in plan["problems"]
+    ]
 
 
-def build(tree: Tree, target: str, out: Path, finished: Callable[[int, str], None]) -> Path:
-    """The bundle of one target, below `out`.
+def build(
+    tree: Tree, target: str, only: Mapping[str, Sequence[str]], out: Path, finished: Callable[[int, str], None]
+) -> Path:
+    """The bundle of one target, below `out`; only: as of `assay qualify`, of what its specs know.
 
     finished: hears how many problems there are, and a line about each that is done.  Raises CompareError where the
-    revision does not qualify or its specs are wrong, BuildEnvironmentError where it could not be built here.
+    revision does not qualify, BuildEnvironmentError where it could not be built here.
     """
+    options = ["--target", target, "--profile", tree.recipe.profile, "--jobs", str(tree.recipe.jobs)]
+    # What people read goes to standard error with --json.
+    options += ["--evidence", "static", "--update-lock", "--out", str(out), "--json"]
+    for name, values in only.items():
+        options += ["--only", ",".join(f"{name}={value}" for value in values)]
     with temporary_folder() as site:
-        root = tree.root if tree.carries_assay else Path(__file__).parents[2]
-        (site / "assay").symlink_to(root.resolve(), target_is_directory=True)
-        status, said = _run([*_command(tree, target, out, root)], _environment(site), finished)
+        status, said = _run(_command(tree, site, "qualify", *options), _environment(site), finished)
     if status != 0:
         raise _failure(tree, target, status, said)
     bundles = sorted((out / target).glob("*.assay"))
@@ -101,17 +89,13 @@ def build(tree: Tree, target: str, out: Path, finished: Callable[[int, str], Non
     return bundles[0]
 
 
-def _command(tree: Tree, target: str, out: Path, root: Path) -> list[str]:
-    recipe = tree.recipe
+def _command(tree: Tree, site: Path, *arguments: str) -> list[str]:
+    """A command line of the tree's assay, or of this one where it carries none; `site` is to be on its path."""
+    root = (tree.root if tree.carries_assay else Path(__file__).parents[2]).resolve()
+    (site / "assay").symlink_to(root, target_is_directory=True)
+    specs = () if tree.recipe.specs is None else ("--specs", str(tree.specs))
     # -P: the folder that this was called from must not be in front of the tree.
-    command = [sys.executable, "-P", "-c", _LAUNCH, str(root), "qualify", "--target", target]
-    command += ["--profile", recipe.profile, "--evidence", "static", "--update-lock", "--out", str(out)]
-    command += ["--jobs", str(recipe.jobs), "--json"]
-    if recipe.specs is not None:
-        command += ["--specs", str(tree.specs)]
-    for name, values in recipe.part:
-        command += ["--only", ",".join(f"{name}={value}" for value in values)]
-    return command
+    return [sys.executable, "-P", "-c", _LAUNCH, str(root), *arguments, *specs]
 
 
 def _environment(site: Path) -> dict[str, str]:
@@ -125,7 +109,6 @@ def _run(
 ) -> tuple[int, list[str]]:
     """Its exit status, and what it said on standard error other than its progress."""
     said: list[str] = []
-    # What people read goes to standard error with --json; the document is in the way here.
     child = subprocess.Popen(
         command,
         env=environment,
@@ -161,13 +144,14 @@ def _end(child: subprocess.Popen[str]) -> None:
         child.stderr.close()
 
 
-def _failure(tree: Tree, target: str, status: int, said: list[str]) -> CompareError | BuildEnvironmentError:
-    last = said[-1] if said else "it said nothing"
-    where = f"{tree.name}: {target}"
+def _failure(tree: Tree, what: str, status: int, said: Sequence[str]) -> CompareError | BuildEnvironmentError:
+    """what: the target that was built."""
+    last = next((line.strip() for line in reversed(said) if line.strip()), "it said nothing")
+    where = f"{tree.name}: {what}"
     if status == BAD_INPUT:
         return CompareError(Fault(where, last))
     if status == FAILED:
-        hint = f"check it out and run assay qualify --target {target} there"
+        hint = f"check it out and run assay qualify --target {what} there"
         return CompareError(Fault(where, f"does not build: {last}", "a revision that qualifies", hint))
     how = signal.Signals(-status).name if status < 0 else f"status {status}"
     return BuildEnvironmentError(Fault(where, f"could not be built ({how}): {last}"))

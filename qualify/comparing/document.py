@@ -32,7 +32,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
 
 def _side(side: Side) -> dict[str, Any]:
     return {
-        "given": side.given,
+        "name": side.name,
         "kind": side.kind,
         "detail": side.detail,
         "variants": len(side.entries),

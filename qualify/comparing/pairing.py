@@ -21,7 +21,7 @@ def pair_up(left: Side, right: Side) -> list[tuple[Entry | None, Entry | None]]:
 
 def _order(key: Key) -> tuple[str, str, list[tuple[str, int, str]]]:
     target, family, problem = key
-    return family, target, [(name, int(value) if value.isdecimal() else -1, value) for name, value in problem]
+    return family, target, [(name, len(value) if value.isdecimal() else 0, value) for name, value in problem]
 
 
 def compare_pairs(

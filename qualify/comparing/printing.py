@@ -60,14 +60,14 @@ def print_comparison(out: Console, comparison: Comparison, *, show_all: bool) ->
 
 
 def _side(side: Side) -> str:
-    return f"{side.given} ({', '.join(filter(None, [side.kind, side.detail]))})"
+    return f"{side.name} ({', '.join(filter(None, [side.kind, side.detail]))})"
 
 
 def _toolchain_lines(left: Side, right: Side) -> Iterator[Text]:
     for target in sorted({*left.targets, *right.targets}):
         before, after = left.toolchains.get(target), right.toolchains.get(target)
         if before is None or after is None:
-            yield Text(f"{target}: on one side alone, {(left if after is None else right).given}", "yellow")
+            yield Text(f"{target}: on one side alone, {(left if after is None else right).name}", "yellow")
         elif before != after:
             yield Text(f"{target}: made by other compiler builds: {_spelled(before)} → {_spelled(after)}", "yellow")
 

@@ -68,12 +68,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two.  given: as it was asked for.  kind: what it is.  detail: commit or identity, for people.
+    """One of the two.  name: as it was asked for.  kind: what it is.  detail: commit or identity, for people.
 
     toolchains: by target, the compiler build that made it.  files: the bundles or the lock behind it.
     """
 
-    given: str
+    name: str
     kind: SideKind
     detail: str
     toolchains: Mapping[str, Mapping[str, Any]]

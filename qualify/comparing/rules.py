@@ -19,7 +19,7 @@ from assay.bundle import Fault
 from assay.bundle.faults import did_you_mean
 
 from .errors import CompareError
-from .records import ASPECTS, Aspect, Entry, Pair
+from .records import ASPECTS, Aspect, Pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,14 @@ class Rule:
     aspects: frozenset[str]
     values: Mapping[str, tuple[str, ...]]
 
-    def speaks_of(self, entry: Entry) -> bool:
-        """Whether the variant is one of those that it names."""
-        facts = entry.facts
+    def speaks_of(self, facts: Mapping[str, str]) -> bool:
+        """Whether a variant of this target, family and axes is one of those that it names."""
         return all(facts.get(name) in values for name, values in self.values.items())
 
-    def allows(self, entry: Entry, aspect: Aspect) -> bool:
+    def allows(self, facts: Mapping[str, str], aspect: Aspect) -> bool:
         """Whether this may differ.  Who allows other code allows renamed registers."""
         named = not self.aspects or aspect in self.aspects or (aspect == "renamed" and "code" in self.aspects)
-        return named and self.speaks_of(entry)
+        return named and self.speaks_of(facts)
 
     def __str__(self) -> str:
         return f"{self.option} {self.text}"
@@ -71,27 +70,26 @@ def _parse(option: str, text: str, faults: list[Fault]) -> Rule:
     return Rule(option, text, frozenset(aspects), values)
 
 
-def check_rules(rules: Sequence[Rule], pairs: Sequence[tuple[Entry | None, Entry | None]]) -> None:
+def check_rules(rules: Sequence[Rule], variants: Sequence[Mapping[str, str]]) -> None:
     """Raises CompareError for a name, a value or a combination that no variant of either side has.
 
     A misspelt rule would otherwise prove that nothing else changed, of everything.
     """
-    entries = [entry for pair in pairs for entry in pair if entry is not None]
-    faults = [fault for rule in rules for fault in value_faults(str(rule), rule.values, entries)]
-    faults += [
-        Fault(str(rule), "no variant of either side has these values together", "at least one")
-        for rule in rules
-        if not faults and not any(map(rule.speaks_of, entries))
-    ]
+    faults = [fault for rule in rules for fault in value_faults(str(rule), rule.values, variants)]
+    if not faults:
+        given = "no variant of either side has these values together"
+        faults = [Fault(str(rule), given, "at least one") for rule in rules if not any(map(rule.speaks_of, variants))]
     if faults:
         raise CompareError(faults)
 
 
-def value_faults(where: str, values: Mapping[str, tuple[str, ...]], entries: Iterable[Entry]) -> list[Fault]:
+def value_faults(
+    where: str, values: Mapping[str, tuple[str, ...]], variants: Iterable[Mapping[str, str]]
+) -> list[Fault]:
     """Names and values that no variant has, each with the nearest that there is."""
     known: dict[str, set[str]] = {}
-    for entry in entries:
-        for name, value in entry.facts.items():
+    for facts in variants:
+        for name, value in facts.items():
             known.setdefault(name, set()).add(value)
     faults = []
     for name, wanted in values.items():
@@ -107,5 +105,5 @@ def value_faults(where: str, values: Mapping[str, tuple[str, ...]], entries: Ite
 
 def violations(pair: Pair, rules: Iterable[Rule]) -> tuple[Aspect, ...]:
     """The aspects in which a pair differs and no rule allows it to."""
-    rules = tuple(rules)
-    return tuple(a for a in pair.aspects if not any(rule.allows(pair.entry, a) for rule in rules))
+    rules, facts = tuple(rules), pair.entry.facts
+    return tuple(a for a in pair.aspects if not any(rule.allows(facts, a) for rule in rules))

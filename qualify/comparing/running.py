@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from .pairing import compare_pairs, pair_up
@@ -41,7 +42,7 @@ class Comparison:
     def outside(self) -> tuple[Pair, ...]:
         """The pairs of which no rule speaks: those that a proof is about."""
         return tuple(
-            item.pair for item in self.judged if not any(rule.speaks_of(item.pair.entry) for rule in self.rules)
+            item.pair for item in self.judged if not any(rule.speaks_of(item.pair.entry.facts) for rule in self.rules)
         )
 
 
@@ -56,8 +57,6 @@ def counted(pairs: Sequence[Pair]) -> dict[Level, int]:
 def compare(request: SideRequest, rules: tuple[Rule, ...], progress: Progress) -> Comparison:
     """Raises CompareError (bad input) and BuildEnvironmentError."""
     with contextlib.ExitStack() as stack:
-        left, right = open_sides(request, progress, stack)
-        pairs = pair_up(left, right)
-        check_rules(rules, pairs)
-        judged = tuple(Judged(pair, violations(pair, rules)) for pair in compare_pairs(pairs))
+        left, right = open_sides(request, partial(check_rules, rules), progress, stack)
+        judged = tuple(Judged(pair, violations(pair, rules)) for pair in compare_pairs(pair_up(left, right)))
     return Comparison(left, right, rules, judged)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,14 @@ from assay.bundle import Fault
 from assay.bundle.faults import did_you_mean
 
 from ..verification import file_fault
-from .building import Recipe, Tree, build
+from .building import Facts, build, planned
 from .bundle_sides import bundle_entries
 from .errors import CompareError
 from .git import Repository, temporary_folder
 from .lock_sides import lock_entries
 from .records import Entry, Key, Side, SideKind
 from .rules import value_faults
+from .trees import Recipe, Tree
 
 WORKING_TREE = "."
 _BUNDLE_MAGIC = b"\x89ASSAY"
@@ -66,21 +67,30 @@ def name_sides(left: str, right: str | None) -> tuple[Named, Named]:
     return Named(before, commit=first), Named(after, commit=last)
 
 
-def open_sides(request: SideRequest, progress: Progress, stack: contextlib.ExitStack) -> tuple[Side, Side]:
-    """Both sides.  Their files are there until `stack` closes.  Raises CompareError and BuildEnvironmentError."""
+def open_sides(
+    request: SideRequest, check: Callable[[Sequence[Facts]], None], progress: Progress, stack: contextlib.ExitStack
+) -> tuple[Side, Side]:
+    """Both sides.  Their files are there until `stack` closes.
+
+    check: hears of the variants that both sides have or will have, before any is built, and may raise.  Raises
+    CompareError and BuildEnvironmentError.
+    """
     opened = [
         _tree(side, request.recipe, stack) if side.file is None else _read(side.given, side.file)
         for side in name_sides(request.left, request.right)
     ]
     targets = _targets(request, opened)
+    _require_common(opened, targets)
+    variants = [_variants(side, targets) for side in opened]
+    part = request.recipe.part
+    if faults := value_faults("--part", part, [facts for side in variants for facts in side]):
+        raise CompareError(faults)
+    chosen = [[facts for facts in side if _is_in(facts, part)] for side in variants]
+    check([facts for side in chosen for facts in side])
     left, right = (
-        _built(side, targets, progress, stack) if isinstance(side, Tree) else _narrowed(side, targets)
-        for side in opened
+        _built(side, of_side, targets, progress, stack) if isinstance(side, Tree) else _narrowed(side, targets)
+        for side, of_side in zip(opened, chosen, strict=True)
     )
-    _require_common(left, right)
-    if request.recipe.part and not any(isinstance(side, Tree) for side in opened):
-        return _parts(left, right, dict(request.recipe.part))
-    part = dict(request.recipe.part)
     return _part_of(left, part), _part_of(right, part)
 
 
@@ -138,9 +148,8 @@ def _tree(side: Named, recipe: Recipe, stack: contextlib.ExitStack) -> Tree:
     return tree
 
 
-def _targets(request: SideRequest, opened: Iterable[Side | Tree]) -> tuple[str, ...]:
+def _targets(request: SideRequest, opened: Sequence[Side | Tree]) -> tuple[str, ...]:
     """Those asked for; else those of the files; else those with a committed record; else all that the specs have."""
-    opened = list(opened)
     known = sorted({target for side in opened for target in side.targets})
     unknown = [target for target in request.targets if target not in known]
     if unknown:
@@ -155,20 +164,51 @@ def _targets(request: SideRequest, opened: Iterable[Side | Tree]) -> tuple[str, 
     return tuple(sorted(of_files or locked or known))
 
 
-def _built(tree: Tree, targets: Iterable[str], progress: Progress, stack: contextlib.ExitStack) -> Side:
-    """Every target that the tree has specs of; one that it has not is new or gone on the other side."""
+def _require_common(opened: Sequence[Side | Tree], targets: Sequence[str]) -> None:
+    left, right = ([target for target in targets if target in side.targets] for side in opened)
+    if not set(left) & set(right):
+        said = [f"{side.name} is for {', '.join(side.targets)}" for side in opened]
+        raise CompareError(Fault("targets", " and ".join(said), "at least one target on both sides"))
+
+
+def _variants(side: Side | Tree, targets: Sequence[str]) -> list[Facts]:
+    """What each variant of these targets is for; of a tree, what it would build."""
+    if isinstance(side, Tree):
+        return planned(side, [target for target in targets if target in side.targets])
+    return [entry.facts for entry in side.entries.values() if entry.target in targets]
+
+
+def _built(
+    tree: Tree, chosen: Sequence[Facts], targets: Iterable[str], progress: Progress, stack: contextlib.ExitStack
+) -> Side:
+    """Every target that the tree has problems of; one that it has not is new or gone on the other side."""
     out = stack.enter_context(temporary_folder())
     entries: list[Entry] = []
     toolchains: dict[str, Mapping[str, Any]] = {}
     files = []
-    for target in (target for target in targets if target in tree.targets):
+    for target in targets:
+        of_target = [facts for facts in chosen if facts["target"] == target]
+        if not of_target:
+            continue
         with progress(tree.name, target) as finished:
-            files.append(build(tree, target, out, finished))
-        of_target, made_by, _ = bundle_entries(files[-1])
-        entries += of_target
+            files.append(build(tree, target, _only(of_target, tree.recipe.part), out, finished))
+        built, made_by, _ = bundle_entries(files[-1])
+        entries += built
         toolchains |= made_by
     kind: SideKind = "revision" if tree.commit else "working tree"
     return Side(tree.name, kind, tree.commit[:12], toolchains, _by_key(entries), tuple(files))
+
+
+def _only(chosen: Sequence[Facts], part: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
+    """The part in words of this side's specs, which may lack a family, an axis or a value that the other side has."""
+    if not part:
+        return {}
+    known: dict[str, dict[str, None]] = {"family": {}}
+    for facts in chosen:
+        for name, value in facts.items():
+            if name == "family" or name in part:
+                known.setdefault(name, {})[value] = None
+    return {name: list(values) for name, values in known.items() if name != "target"}
 
 
 def _narrowed(side: Side, targets: Iterable[str]) -> Side:
@@ -179,25 +219,10 @@ def _narrowed(side: Side, targets: Iterable[str]) -> Side:
     return replace(side, entries=entries, toolchains=toolchains)
 
 
-def _require_common(left: Side, right: Side) -> None:
-    if not set(left.targets) & set(right.targets):
-        given = f"{left.given} is for {', '.join(left.targets)}, {right.given} for {', '.join(right.targets)}"
-        raise CompareError(Fault("targets", given, "at least one target on both sides"))
-
-
-def _parts(left: Side, right: Side, part: Mapping[str, tuple[str, ...]]) -> tuple[Side, Side]:
-    """Of two files.  Raises CompareError for a name or a value that neither has."""
-    entries = [*left.entries.values(), *right.entries.values()]
-    where = "--part " + ",".join(f"{name}={value}" for name, values in part.items() for value in values)
-    if faults := value_faults(where, part, entries):
-        raise CompareError(faults)
-    return _part_of(left, part), _part_of(right, part)
-
-
 def _part_of(side: Side, part: Mapping[str, tuple[str, ...]]) -> Side:
-    """The variants with the values asked for; an axis leaves out none of a family that does not have it."""
+    return replace(side, entries={key: entry for key, entry in side.entries.items() if _is_in(entry.facts, part)})
 
-    def is_in(facts: Mapping[str, str]) -> bool:
-        return all(facts.get(name, values[0]) in values for name, values in part.items())
 
-    return replace(side, entries={key: entry for key, entry in side.entries.items() if is_in(entry.facts)})
+def _is_in(facts: Facts, part: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether a variant has the values asked for; an axis leaves out none of a family that does not have it."""
+    return all(facts.get(name, values[0]) in values for name, values in part.items())
