@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from assay.bundle import Bundle, BundleError, Fault, Row, verify_bundle
+from assay.bundle import Bundle, BundleError, Fault, verify_bundle
 from assay.codegen.records import spell
 
 from ..verification import file_fault
@@ -26,21 +26,18 @@ def bundle_entries(path: Path) -> tuple[list[Entry], dict[str, Mapping[str, Any]
     if fault := file_fault(path):
         raise CompareError(fault)
     if faults := verify_bundle(path):
-        raise CompareError(faults)
+        raise CompareError(_named(path, fault) for fault in faults)
     try:
         with Bundle.open(path) as bundle:
             entries = list(_entries(bundle))
             toolchains = {target.name: dict(bundle.manifest.toolchain) for target in bundle.manifest.targets}
             return entries, toolchains, bundle.identity
     except BundleError as error:
-        raise CompareError(error.faults) from None
+        raise CompareError(_named(path, fault) for fault in error.faults) from None
 
 
 def _entries(bundle: Bundle) -> Iterator[Entry]:
     rows = [row for family in bundle.families() for row in bundle.rows(family)]
-    known = set(bundle.variant_ids())
-    if missing := [row for row in rows if row.id not in known]:
-        raise CompareError([_unrecorded(bundle, row) for row in missing])
     evidence = {name: bundle.evidence(name) for name in bundle.evidence_names()}
     targets = {target.name: target for target in bundle.manifest.targets}
     contracts = {name: _without_words(contract) for name, contract in bundle.manifest.families.items()}
@@ -60,9 +57,9 @@ def _entries(bundle: Bundle) -> Iterator[Entry]:
         )
 
 
-def _unrecorded(bundle: Bundle, row: Row) -> Fault:
-    given = "has no variant record, so nothing says for which problem it is"
-    return Fault(f"{bundle.path}: row {row.id} ({row.family})", given, "one for each row", "make it with assay qualify")
+def _named(path: Path, fault: Fault) -> Fault:
+    """With the file's name, which a fault of what is inside may lack: there are two files."""
+    return fault if str(path) in fault.where else fault._replace(where=f"{path}: {fault.where}")
 
 
 def _without_words(contract: Any) -> Any:

@@ -171,12 +171,14 @@ def _rule_lines(comparison: Comparison) -> Iterator[Text]:
         rules = " or ".join(str(rule) for rule in comparison.rules)
         differing = sum(bool(pair.differences) for pair in outside)
         said = f"outside of {rules}: {_variants(len(outside))}"
-        if differing:
+        if not outside:
+            yield Text(f"{said}: nothing is left to be identical", "yellow")
+        elif differing:
             yield Text(f"{said}, {differing} of them differ: NOT PROVEN", "bold red")
         elif any(pair.level == "not_compared" for pair in outside):
             yield Text(f"{said}, none differs in its figures; code was not compared", "yellow")
         else:
-            yield Text(f"{said}, all identical ({_levels(outside) or 'there are none'}): PROVEN", "bold green")
+            yield Text(f"{said}, all identical ({_levels(outside)}): PROVEN", "bold green")
     if comparison.verdict == "different":
         why = f": {_variants(len(violated))} {'differ' if len(violated) != 1 else 'differs'}"
         yield Text("DIFFERENT" + why + (" where no rule allows it" if comparison.rules else ""), "bold red")

@@ -13,7 +13,7 @@ from .errors import CompareError
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How sides are built.  part: name -> values that stay.  specs: folder inside the tree, or None for kernel_specs."""
+    """How sides are built.  part: name -> values that stay.  specs: folder inside the tree; kernel_specs for None."""
 
     profile: str
     part: Mapping[str, tuple[str, ...]]
