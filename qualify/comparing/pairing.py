@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from .code_levels import code_level
 from .differences import differences, notes
 from .instruction_classes import class_changes
 from .records import Difference, Entry, Key, Level, Pair, Side
+from .trying import turned_round
 
+# As many are listed at once.
+_LISTINGS = min(8, os.cpu_count() or 1)
 # The strongest evidence first: figures of it stand for what ran.
 _EXECUTED = ("device", "retargeted", "emulated", "interpreted")
 
@@ -24,15 +29,18 @@ def _order(key: Key) -> tuple[str, str, list[tuple[str, int, str]]]:
     return family, target, [(name, len(value) if value.isdecimal() else 0, value) for name, value in problem]
 
 
-def compare_pairs(
-    pairs: Iterable[tuple[Entry | None, Entry | None]], done: Callable[[Pair], None] = lambda _: None
-) -> list[Pair]:
-    """A verdict on each; `done` hears of each one."""
-    found = []
-    for left, right in pairs:
-        found.append(_one_sided(left, right) if left is None or right is None else _compared(left, right))
-        done(found[-1])
-    return found
+def compare_sides(left: Side, right: Side) -> list[Pair]:
+    """Every variant of both sides.  Raises nothing: code that cannot be read is code that differs."""
+    turned = turned_round(left, right)
+    # Listing NVIDIA's code waits for a program.
+    with ThreadPoolExecutor(_LISTINGS) as pool:
+        return list(pool.map(lambda pair: _judged(*pair, turned), pair_up(left, right)))
+
+
+def _judged(left: Entry | None, right: Entry | None, turned: Mapping[Key, list[Difference]]) -> Pair:
+    if left is None or right is None:
+        return _one_sided(left, right)
+    return _compared(left, right, turned.get(left.key, []))
 
 
 def _one_sided(left: Entry | None, right: Entry | None) -> Pair:
@@ -40,7 +48,7 @@ def _one_sided(left: Entry | None, right: Entry | None) -> Pair:
     return Pair(left, right, "not_compared", (difference,))
 
 
-def _compared(left: Entry, right: Entry) -> Pair:
+def _compared(left: Entry, right: Entry, turned: Sequence[Difference]) -> Pair:
     if left.built is None or right.built is None:
         return Pair(left, right, "not_compared", tuple(differences(left, right)))
     level = code_level(left.built, right.built)
@@ -51,7 +59,7 @@ def _compared(left: Entry, right: Entry) -> Pair:
         left,
         right,
         level,
-        (*_code_difference(level, left, right), *differences(left, right)),
+        (*_code_difference(level, left, right), *differences(left, right), *turned),
         tuple(notes(left.built, right.built)),
         classes if counted else {},
         _executed_changes(left, right, backend),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from .pairing import compare_pairs, pair_up
+from .pairing import compare_sides
 from .records import Aspect, Level, Pair, Side
 from .rules import Rule, check_rules, violations
 from .sides import Progress, SideRequest, open_sides
@@ -58,5 +58,5 @@ def compare(request: SideRequest, rules: tuple[Rule, ...], progress: Progress) -
     """Raises CompareError (bad input) and BuildEnvironmentError."""
     with contextlib.ExitStack() as stack:
         left, right = open_sides(request, partial(check_rules, rules), progress, stack)
-        judged = tuple(Judged(pair, violations(pair, rules)) for pair in compare_pairs(pair_up(left, right)))
+        judged = tuple(Judged(pair, violations(pair, rules)) for pair in compare_sides(left, right))
     return Comparison(left, right, rules, judged)

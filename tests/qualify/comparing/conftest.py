@@ -65,13 +65,14 @@ def other(toy, tmp_path):
 
 @dataclass(frozen=True)
 class SpecRepository:
-    """A git repository with the toy specs under specs/."""
+    """A git repository with specs in one of its folders."""
 
     top: Path
+    folder: str = "specs"
 
     @property
     def specs(self) -> Path:
-        return self.top / "specs"
+        return self.top / self.folder
 
     def git(self, *arguments: str) -> str:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
@@ -90,7 +91,7 @@ class SpecRepository:
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch) -> SpecRepository:
-    """One commit, tagged `first`; the current folder is inside."""
+    """The toy specs under specs/: one commit, tagged `first`; the current folder is inside."""
     made = SpecRepository(tmp_path / "repository")
     shutil.copytree(TOY, made.specs)
     made.git("init", "--quiet", "--initial-branch", "main")

@@ -257,3 +257,27 @@ def test_arguments_of_another_place_in_the_block_differ(assay, toy, other):
         )
 
     assert assay("compare", toy, other(lambda contents: with_first(contents, moved))).status == 1
+
+
+def overlapping(contents, first_id):
+    """Two rows that a call of rank 1 and width 64 could have either of, with ids that decide."""
+    one, other, *_ = contents.rows
+    rows = (
+        one._replace(id=first_id, conditions=(Condition("width", "eq", 64),), preference=7),
+        other._replace(id="m" * 16, conditions=(Condition("rank", "at_least", 1),), preference=7),
+    )
+    names = {one.id: first_id, other.id: "m" * 16}
+    records = tuple(record._replace(id=names[record.id]) for record in contents.variants if record.id in names)
+    objects = {row.object: contents.objects[row.object] for row in rows}
+    return contents._replace(rows=rows, variants=records, objects=objects)
+
+
+def test_a_comment_that_changes_which_of_two_rows_answers_is_a_difference(assay, other):
+    """Of equally good rows the lower id is tried first, and an edited comment gives every row another id."""
+    before = other(lambda contents: overlapping(contents, "a" * 16), "before.assay")
+    same = other(lambda contents: overlapping(contents, "b" * 16), "same.assay")
+    turned = other(lambda contents: overlapping(contents, "z" * 16), "turned.assay")
+    assert assay("compare", before, same).status == 0
+    status, document = compared(assay, before, turned)
+    assert status == 1
+    assert [item["aspect"] for pair in document["pairs"] for item in pair["differences"]] == ["dispatch", "dispatch"]
