@@ -1,0 +1,1 @@
+"""Comparing what two builds made, kernel by kernel."""
