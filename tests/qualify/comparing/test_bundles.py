@@ -9,7 +9,7 @@ from assay.bundle import Condition, KernelArgument, write_bundle
 from assay.objects import read_object
 from assay.objects.elf import Elf
 from tests.bundle.factory import sha
-from tests.qualify.comparing.conftest import contents_of, with_code, with_first
+from tests.qualify.comparing.changed_bundles import contents_of, with_code, with_first
 from tests.specs import TOY
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.qualify.comparing.conftest import SpecRepository
+from tests.qualify.comparing.repositories import SpecRepository
 from tests.specs import edit
 
 ROOT = Path(__file__).parents[3]

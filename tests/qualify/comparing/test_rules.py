@@ -4,7 +4,7 @@ import pytest
 
 from assay.qualify.comparing.errors import CompareError
 from assay.qualify.comparing.rules import check_rules, parse_rules
-from tests.qualify.comparing.conftest import with_first
+from tests.qualify.comparing.changed_bundles import with_first
 
 FIRST = "x_dtype=f32,width=64,alignment=16"
 

@@ -7,7 +7,7 @@ import pytest
 
 from assay.bundle import Bundle, write_bundle
 from assay.bundle.records import COMPANION_SCHEMA
-from tests.qualify.comparing.conftest import contents_of
+from tests.qualify.comparing.changed_bundles import contents_of
 
 
 def refused(assay, *arguments, status=2):
