@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from .listing import NoListing, kernel_listing
-from .normalising import entry_registers, normalised, same_code_section
+from .listing import NoListing
+from .normalising import same_after_renaming, same_code_section
 from .records import Built, Level
 
 
 def code_level(left: Built, right: Built) -> Level:
     """The first level at which both are the same.  Code that cannot be listed here differs where its bytes do."""
-    symbols = left.row.symbol, right.row.symbol
+    codes, symbols = (left.code, right.code), (left.row.symbol, right.row.symbol)
     if left.row.object == right.row.object and symbols[0] == symbols[1]:
         return "identical_bytes"
-    if same_code_section(left.code, right.code, *symbols):
+    if same_code_section(*codes, *symbols):
         return "identical_code_section"
-    return "identical_normalised" if _may_be_renamed(left, right) and _same_normalised(left, right) else "changed"
+    if not _may_be_renamed(left, right):
+        return "changed"
+    try:
+        renamed = same_after_renaming(*codes, *symbols, left.target.backend)
+    except NoListing:
+        renamed = False
+    return "identical_normalised" if renamed else "changed"
 
 
 def _may_be_renamed(left: Built, right: Built) -> bool:
@@ -23,16 +29,3 @@ def _may_be_renamed(left: Built, right: Built) -> bool:
         return False
     counts = left.record.instructions, right.record.instructions
     return None in counts or counts[0] == counts[1]
-
-
-def _same_normalised(left: Built, right: Built) -> bool:
-    try:
-        return _normalised(left) == _normalised(right)
-    except NoListing:
-        return False
-
-
-def _normalised(built: Built) -> tuple[str, ...]:
-    symbol = built.row.symbol
-    lines = kernel_listing(built.code, symbol, built.target.backend)
-    return normalised(lines, entry_registers(built.code, symbol))

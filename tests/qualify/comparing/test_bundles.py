@@ -281,3 +281,33 @@ def test_a_comment_that_changes_which_of_two_rows_answers_is_a_difference(assay,
     status, document = compared(assay, before, turned)
     assert status == 1
     assert [item["aspect"] for pair in document["pairs"] for item in pair["differences"]] == ["dispatch", "dispatch"]
+
+
+def kernel_of(code):
+    """`with_first`, for a bundle whose first row launches kernel `k` of `code`; arguments do not matter here."""
+
+    def change(contents):
+        swapped = with_code(contents, lambda _: code)
+        return with_first(swapped, lambda row: row._replace(symbol="k"))
+
+    return change
+
+
+def test_the_same_instructions_on_other_registers_are_renamed_code(assay, other, link):
+    """A difference all the same: who wants to allow it says so."""
+    one = other(kernel_of(link(body="v_mov_b32_e32 v2, s6")), "one.assay")
+    renamed = other(kernel_of(link(body="v_mov_b32_e32 v3, s6")), "renamed.assay")
+    status, document = compared(assay, one, renamed)
+    (pair,) = changed_pairs(document)
+    assert (status, pair["level"]) == (1, "identical_normalised")
+    assert [item["aspect"] for item in pair["differences"]] == ["renamed"]
+    assert assay("compare", one, renamed, "--allow", "renamed").status == 0
+    assert assay("compare", one, renamed, "--allow", "code").status == 0
+    assert assay("compare", one, other(kernel_of(link(body="v_not_b32_e32 v2, s6"))), "--allow", "renamed").status == 1
+
+
+def test_a_constant_beside_the_code_counts_and_a_build_id_does_not(assay, other, link):
+    one = other(kernel_of(link()), "one.assay")
+    assert compared(assay, one, other(kernel_of(link(constant=8))))[0] == 1
+    status, document = compared(assay, one, other(kernel_of(link(build_id=b"\2" * 16, comment="another"))))
+    assert (status, document["counts"]["levels"]) == (0, {"identical_bytes": 5, "identical_code_section": 1})
