@@ -18,7 +18,7 @@ from .tensors import Case
 
 @dataclass(frozen=True)
 class _EveryCode(Shape):
-    """Each row holds other codes than the one before: all 256, or BF16 numbers of every sign and exponent."""
+    """Each row holds other codes than the one before: all 256, or BF16 numbers of every kind, zeros to NaN."""
 
 
 def _ordinary(rng: np.random.Generator, count: int) -> NDArray[np.float32]:
@@ -78,10 +78,12 @@ def _case(call: kv_cases.Call) -> Case:
 
 
 def _every_code(rows: NDArray[Any]) -> NDArray[Any]:
-    """Rows whose highest bytes are 0 to 255, again and again; what is below those stays."""
-    below = 8 * (rows.itemsize - 1)
-    high = np.resize(np.arange(256), rows.shape) << below
-    return (high | (rows.astype(np.int64) & ((1 << below) - 1))).astype(f"u{rows.itemsize}").view(rows.dtype)
+    """Rows of all 256 codes in turn; of BF16 all upper halves, the lower ones 0, 0x80 and those of `rows` in turn."""
+    if rows.itemsize == 1:
+        return np.resize(np.arange(256, dtype=np.uint8), rows.shape).view(rows.dtype)
+    at = np.arange(rows.size).reshape(rows.shape)
+    lower = np.choose(at // 256 % 3, (0, 0x80, rows & 0xFF))
+    return (at % 256 << 8 | lower).astype(rows.dtype)
 
 
 def expected(case: Case) -> dict[str, NDArray[Any]]:
