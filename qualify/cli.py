@@ -11,6 +11,7 @@ from assay.codegen.toolchain import ToolchainError
 from .bundling import MergeError
 from .commands.attest_command import attest_command
 from .commands.bundle_command import bundle_command
+from .commands.compare_command import compare_command
 from .commands.coverage_command import coverage_command
 from .commands.doctor_command import doctor_command
 from .commands.emulate_command import emulate_command
@@ -27,6 +28,7 @@ from .commands.schema_command import schema_command
 from .commands.show_command import show_command
 from .commands.verify_command import verify_command
 from .commands.wheel_command import wheel_command
+from .comparing.errors import BuildEnvironmentError
 from .device.errors import NotAvailable, RetargetError
 from .executing import EvidenceError
 from .lock import LockError
@@ -39,6 +41,7 @@ _STATUSES: tuple[tuple[type[FaultsError], int], ...] = (
     (NotAvailable, NO_EVIDENCE),
     (ToolchainError, BAD_ENVIRONMENT),
     (CacheError, BAD_ENVIRONMENT),
+    (BuildEnvironmentError, BAD_ENVIRONMENT),
     (LockError, FAILED),
     (MergeError, FAILED),
     (WheelError, FAILED),
@@ -72,6 +75,7 @@ for _command in (
     wheel_command,
     kv_size_command,
     coverage_command,
+    compare_command,
 ):
     assay.add_command(_command)
 

@@ -81,7 +81,7 @@ def single(ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) 
     return values[0]
 
 
-def _all_of(
+def all_of(
     ctx: click.Context,  # noqa: ARG001 - as click calls it
     param: click.Parameter,  # noqa: ARG001
     parts: tuple[dict[str, tuple[str, ...]], ...],
@@ -125,7 +125,7 @@ only_option = click.option(
     "--only",
     type=Only(),
     multiple=True,
-    callback=_all_of,
+    callback=all_of,
     help="A part: family and axis values; several are taken together, values of one name as either.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Machine-readable result on standard output.")

@@ -1,1 +1,1 @@
-"""Comparing what two builds made, kernel by kernel."""
+"""Two builds held against each other: what a change did to every kernel, and that it did nothing to the others."""

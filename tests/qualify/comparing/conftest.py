@@ -1,12 +1,18 @@
-"""Code objects for comparisons: compiled from two folders, and linked from assembly written here."""
+"""Code objects compiled from two folders or linked from assembly written here, bundles and repositories of specs."""
 
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
+
+from assay.bundle import write_bundle
+from tests.qualify.comparing.changed_bundles import contents_of
+from tests.qualify.comparing.repositories import SpecRepository
+from tests.specs import TOY
 
 _KERNEL = """
 import triton
@@ -126,3 +132,36 @@ def _import(path: Path):
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def toy(built):
+    """gfx1201's toy bundle; it is shared."""
+    return built("gfx1201").bundle
+
+
+@pytest.fixture
+def other(toy, tmp_path):
+    """Writes a bundle of the toy's contents as `change` returns them."""
+
+    def write(change, name="other.assay"):
+        write_bundle(tmp_path / name, change(contents_of(toy)))
+        return tmp_path / name
+
+    return write
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch) -> SpecRepository:
+    """The toy specs under specs/: one commit, tagged `first`; the current folder is inside."""
+    made = SpecRepository(tmp_path / "repository")
+    shutil.copytree(TOY, made.specs)
+    made.git("init", "--quiet", "--initial-branch", "main")
+    made.commit("specs")
+    made.git("tag", "first")
+    monkeypatch.chdir(made.top)
+    # Where worktrees and what is built from them go: all of it must be gone afterwards.
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    return made

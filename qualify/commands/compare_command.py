@@ -1,0 +1,97 @@
+"""`assay compare`: what differs between two builds, and whether that is only what may."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+from assay.codegen.builder import default_jobs
+from assay.qualify import terminal
+
+from .options import FAILED, Only, all_of, json_option, profile_option
+
+
+@click.command("compare")
+@click.argument("left", metavar="A")
+@click.argument("right", required=False, metavar="[B]")
+@click.option("--target", "targets", multiple=True, help="Target to compare; may be repeated. Default: see above.")
+@profile_option
+@click.option(
+    "--part", type=Only(), multiple=True, callback=all_of,
+    help="Compare and build a part: family and axis values, as --only of assay qualify.",
+)  # fmt: skip
+@click.option(
+    "--only", multiple=True, metavar="NAME=VALUE[,…]",
+    help="The only variants that may differ, by target, family and axes; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--allow", multiple=True, metavar="RULE",
+    help="What may differ, and where: code,resources,family=merge_splits; may be repeated.",
+)  # fmt: skip
+@click.option("--jobs", type=click.IntRange(1, 512), default=default_jobs, show_default="processors")
+@click.option("--specs", type=click.Path(path_type=Path), help="Spec folder inside revisions; default: kernel_specs.")
+@click.option("--show", metavar="VARIANT", help="Both disassemblies of one variant: its id, or NAME=VALUE[,…].")
+@click.option("--all", "show_all", is_flag=True, help="Every line that differs, or with --show every instruction.")
+@json_option
+def compare_command(
+    left: str,
+    right: str | None,
+    targets: tuple[str, ...],
+    profile: str,
+    part: dict[str, tuple[str, ...]],
+    only: tuple[str, ...],
+    allow: tuple[str, ...],
+    jobs: int,
+    specs: Path | None,
+    show: str | None,
+    show_all: bool,
+    as_json: bool,
+) -> int:
+    """What differs between two builds: of each kernel the code, its launch, dispatch and resources.
+
+    A and B are bundles, locks or git revisions, or . for the working tree; REV..REV is both, and REV...REV begins where
+    they parted. Revisions are built from worktrees of their own, by their own code, through the shared cache: for
+    --target, else for the other side's targets, else for those with a committed lock.
+
+    Exit: 0 nothing differs, or only what --only and --allow name; 1 something else differs; 2 bad input, or a revision
+    that does not build; 3 the environment.
+    """
+    from assay.qualify.comparing.document import document
+    from assay.qualify.comparing.printing import print_comparison
+    from assay.qualify.comparing.rules import parse_rules
+    from assay.qualify.comparing.running import compare
+    from assay.qualify.comparing.showing import print_pair
+    from assay.qualify.comparing.sides import SideRequest
+    from assay.qualify.comparing.trees import Recipe
+
+    if show is not None and as_json:
+        raise click.UsageError("--show prints a listing for people: leave --json out")
+    rules = parse_rules(allow, only)
+    recipe = Recipe(profile, part, jobs, specs)
+    with contextlib.ExitStack() as stack:
+        comparison = compare(SideRequest(left, right, targets, recipe), rules, _progress, stack)
+        if as_json:
+            click.echo(json.dumps(document(comparison), ensure_ascii=False))
+        elif show is not None:
+            print_pair(terminal.console(), comparison, show, all_lines=show_all)
+        else:
+            print_comparison(terminal.console(), comparison, show_all=show_all)
+    return FAILED if comparison.verdict == "different" else 0
+
+
+@contextlib.contextmanager
+def _progress(side: str, target: str) -> Iterator[Callable[[int, str], None]]:
+    """A bar for one build, or a line a problem in a log; it begins when the number of problems is known."""
+    started: list[Callable[[str], None]] = []
+    with terminal.Progress(f"{side} {target}") as progress:
+
+        def finished(total: int, line: str) -> None:
+            if not started:
+                started.append(progress.count(total))
+            started[0](f"{side} {target}: {line}")
+
+        yield finished
