@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .expressible import is_expressible
 from .immediate_text import immediate_text, is_branch
 from .instruction import Instruction
 from .memory_text import write_buffer, write_ds, write_flat, write_smem
@@ -31,7 +32,7 @@ def instruction_text(instruction: Instruction, target: str | None = None) -> Tex
     _WRITERS[instruction.encoding](writing)
     if target is not None and is_branch(instruction.opcode):
         writing.shown[-1] = target
-    return Text(writing.line(), writing.exact())
+    return Text(writing.line(), writing.exact() and is_expressible(instruction))
 
 
 def _write_scalar(writing: Writing) -> None:
@@ -60,6 +61,11 @@ def _write_immediate(writing: Writing) -> None:
         writing.shown.append(writing.literal())
 
 
+def _write_numbers(writing: Writing) -> None:
+    """Pixel shaders' interpolation: no compute code has it."""
+    writing.refuse()
+
+
 _WRITERS: dict[str, Callable[[Writing], None]] = {
     "SOP1": _write_scalar,
     "SOP2": _write_scalar,
@@ -73,5 +79,6 @@ _WRITERS: dict[str, Callable[[Writing], None]] = {
     "VGLOBAL": write_flat,
     "VSCRATCH": write_flat,
     "VOPD": write_pair,
-    **dict.fromkeys(("VOP1", "VOP2", "VOP3", "VOP3P", "VOP3SD", "VOPC", "VINTERP"), write_vector),
+    **dict.fromkeys(("VOP1", "VOP2", "VOP3", "VOP3P", "VOP3SD", "VOPC"), write_vector),
+    "VINTERP": _write_numbers,
 }

@@ -16,7 +16,9 @@ def write_ds(writing: Writing) -> None:
     if "2addr" in writing.name:
         pairs = (("offset0", first), ("offset1", second))
         writing.modifiers += [f"{name}:{value}" for name, value in pairs if value]
-    elif offset := first | second << 8:
+    elif (offset := first | second << 8) and not writing.shown:
+        writing.refuse()
+    elif offset:
         writing.modifiers.append(f"offset:{offset}")
 
 
@@ -55,7 +57,8 @@ def write_buffer(writing: Writing) -> None:
     writing.modifiers += [name for name in ("idxen", "offen") if writing[name]]
     _offset(writing)
     _policy(writing)
-    writing.modifiers += ["tfe"] if writing["tfe"] else []
+    if writing["tfe"]:  # one register more than the text would say
+        writing.refuse()
 
 
 def write_flat(writing: Writing) -> None:
@@ -73,7 +76,8 @@ def write_flat(writing: Writing) -> None:
         _base(writing, 1 if scratch else 2)
     if writing.instruction.encoding == "VFLAT" and writing["saddr"] != NULL:
         writing.refuse()
-    _offset(writing)
+    if writing.has("vaddr") or writing.has("saddr"):
+        _offset(writing)
     _policy(writing)
 
 

@@ -32,7 +32,7 @@ def has_policy(kind: str, hint: int, scope: int) -> bool:
     if not hint:
         return True
     if kind == "atomic":
-        return bool(_ATOMICS[hint]) and (hint < 4 or scope >= _DEVICE)
+        return bool(_ATOMICS[hint]) and (hint < 4 or scope >= _DEVICE) and not (hint == _BYPASS and scope == _SYSTEM)
     return bool((_STORES if kind == "store" else _LOADS)[hint])
 
 

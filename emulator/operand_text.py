@@ -9,14 +9,14 @@ from .instruction import Operand
 _SPECIAL = {106: "vcc_lo", 107: "vcc_hi", 124: "null", 125: "m0", 126: "exec_lo", 127: "exec_hi"}
 _PAIRS = {106: "vcc", 124: "null", 126: "exec"}
 _FLOATS = {240: "0.5", 241: "-0.5", 242: "1.0", 243: "-1.0", 244: "2.0", 245: "-2.0", 246: "4.0", 247: "-4.0"}
-_FLOATS[248] = "0.15915494"  # 1 / (2 pi)
+# 1 / (2 pi), which 64-bit operands want in full.
+INVERSE_TWO_PI, INVERSE_TWO_PI_64 = 248, "0.15915494309189532"
+_FLOATS[INVERSE_TWO_PI] = "0.15915494"
 _OTHER = {
     235: "src_shared_base",
     236: "src_shared_limit",
     237: "src_private_base",
     238: "src_private_limit",
-    251: "src_vccz",
-    252: "src_execz",
     253: "src_scc",
 }
 _LAST_SGPR, _FIRST_TTMP, _LAST_TTMP = 105, 108, 123
@@ -97,9 +97,9 @@ def would_be_inlined(literal: int, bits: int, *, is_float: bool) -> bool:
         value, signed = literal, literal - (1 << 16) if literal >> 15 else literal
     else:
         value, signed = literal, literal - (1 << 32) if literal >> 31 else literal
-    if bits == 64 and is_float:
-        return any(inline_float(number, 64) == literal << 32 for number in range(240, 249)) or literal == 0
     if -16 <= signed <= 64:
         return True
+    if bits == 64 and is_float:
+        return any(inline_float(number, 64) == literal << 32 for number in range(240, 249))
     width = 16 if bits == 16 else 32
     return any(inline_float(number, width) == value for number in range(240, 249))

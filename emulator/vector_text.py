@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from .instruction import VGPR, Instruction
 from .modifier_text import bit_list, dpp8_text, dpp16_text, lane_control, output_text
 from .operand_text import has_spelling, operand_text, would_be_inlined
@@ -9,6 +11,7 @@ from .writing import Writing
 
 _POSITIONS = {"src0": 0, "src1": 1, "vsrc1": 1, "src2": 2}
 _MIXED = "v_fma_mix"
+_UNSIGNED = re.compile(r"v_cvt_(?:pk_)?f32_(?:fp8|bf8)")  # codes of 8 bits have no sign modifiers
 
 
 def write_vector(writing: Writing) -> None:
@@ -19,15 +22,24 @@ def write_vector(writing: Writing) -> None:
     for operand in instruction.operands:
         if operand.role == "vdst" and instruction.opcode.startswith("v_cmpx"):
             continue
-        text = writing.source(operand.role, halves=halves)
+        text = writing.source(operand.role, halves=halves, explicit=_packs(instruction))
         writing.shown.append(text if operand.written else _modified(writing, operand.role, text))
     _add_implied(writing)
     if instruction.encoding == "VOP3P":
         _packed_modifiers(writing)
-    elif instruction.encoding in ("VOP3", "VOP3SD", "VINTERP"):
+    elif instruction.encoding in ("VOP3", "VOP3SD"):
         _long_modifiers(writing)
     if instruction.dpp:
         _lanes(writing)
+
+
+def _is_wide(writing: Writing, role: str) -> bool:
+    return writing.form(role)[0] == 64
+
+
+def _packs(instruction: Instruction) -> bool:
+    """Whether constants are pairs of halves, of which the assembler has ideas of its own."""
+    return instruction.encoding == "VOP3P" or instruction.opcode.startswith(("v_dot2", "v_pk_"))
 
 
 def _modified(writing: Writing, role: str, text: str) -> str:
@@ -35,11 +47,18 @@ def _modified(writing: Writing, role: str, text: str) -> str:
     negative, absolute = _signs(writing, role)
     if (negative or absolute) and not _takes_signs(writing, role):
         writing.refuse()
+    kind = writing.instruction.operand(role).kind
+    if (
+        kind == "literal"
+        and (negative or absolute)
+        and ((text.startswith("lit(") and absolute) or _is_wide(writing, role))
+    ):
+        writing.refuse()
     if absolute:
         text = f"|{text}|"
     if not negative:
         return text
-    constant = writing.instruction.operand(role).kind in ("constant", "literal")
+    constant = kind in ("constant", "literal")
     return f"neg({text})" if constant and not absolute else f"-{text}"
 
 
@@ -47,7 +66,7 @@ def _signs(writing: Writing, role: str) -> tuple[int, int]:
     instruction, position = writing.instruction, _POSITIONS.get(role)
     if position is None:
         return 0, 0
-    if instruction.encoding in ("VOP3", "VOP3SD", "VINTERP"):
+    if instruction.encoding in ("VOP3", "VOP3SD"):
         absolute = writing["abs"] >> position & 1 if instruction.encoding == "VOP3" else 0
         return writing["neg"] >> position & 1, absolute
     if instruction.opcode.startswith(_MIXED):
@@ -59,6 +78,8 @@ def _signs(writing: Writing, role: str) -> tuple[int, int]:
 
 def _takes_signs(writing: Writing, role: str) -> bool:
     opcode = writing.instruction.opcode
+    if _UNSIGNED.match(opcode) or (opcode.startswith("v_ldexp") and role != "src0"):
+        return False
     return writing.form(role)[1] or (opcode.startswith((_MIXED, "v_cndmask")) and role != "src2")
 
 
@@ -83,11 +104,10 @@ def _long_modifiers(writing: Writing) -> None:
     instruction = writing.instruction
     if instruction.encoding == "VOP3":
         _halves(writing, writing["opsel"])
-    clamp, omod = writing["clmp"], 0 if instruction.encoding == "VINTERP" else writing["omod"]
-    writing.modifiers += output_text(clamp, omod)
-    if instruction.encoding == "VINTERP":
-        writing.modifiers += [bit_list("op_sel", writing["opsel"], 4)] if writing["opsel"] else []
-        writing.modifiers.append(f"wait_exp:{writing['waitexp']}")
+    writing.modifiers += output_text(writing["clmp"], writing["omod"])
+    there = sum(1 << _POSITIONS[role] for role in ("src0", "src1", "src2") if writing.has(role))
+    if (writing["neg"] | instruction.get("abs")) & ~there:
+        writing.refuse()
 
 
 def _halves(writing: Writing, selected: int) -> None:
@@ -109,6 +129,8 @@ def _packed_modifiers(writing: Writing) -> None:
     sources = sum(writing.has(role) for role in ("src0", "src1", "src2"))
     selected, high = writing["opsel"], writing["opsel_hi"] | writing["opsel_hi2"] << 2
     mixed = instruction.opcode.startswith(_MIXED)
+    if sources == 2 and (high < 4 or (selected | writing["neg"] | writing["neg_hi"]) & 4):
+        writing.refuse()
     usual = 0 if mixed else (1 << sources) - 1
     if selected:
         writing.modifiers.append(bit_list("op_sel", selected, sources))
@@ -150,7 +172,8 @@ def _half_text(writing: Writing, part: Instruction) -> str:
         if not has_spelling(operand):
             writing.refuse()
         text = operand_text(operand, part.literal)
-        inlined = operand.kind == "literal" and would_be_inlined(part.literal or 0, 32, is_float=True)
+        packed = part.opcode.startswith("v_dot2")
+        inlined = operand.kind == "literal" and (packed or would_be_inlined(part.literal or 0, 32, is_float=True))
         shown.append(f"lit({text})" if inlined else text)
     if "fmaak" in part.opcode:
         shown.append(f"{part.literal:#x}")

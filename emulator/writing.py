@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .encodings import ENCODINGS, operand_form
 from .instruction import EXEC, NULL, Instruction, Operand
-from .operand_text import has_spelling, operand_text, would_be_inlined
+from .operand_text import INVERSE_TWO_PI, INVERSE_TWO_PI_64, has_spelling, operand_text, would_be_inlined
 
 # What the assembler puts into fields that its text does not name; the lowest number into all others.
 _ZERO = 128  # the inline constant 0
@@ -41,8 +41,8 @@ class Writing:
         size = operand_form(self.instruction.encoding, self.instruction["op"], role)
         return size.bits, size.form.startswith(_FLOATS)
 
-    def source(self, role: str, *, halves: bool = True) -> str:
-        """The text of an operand, taken note of and checked."""
+    def source(self, role: str, *, halves: bool = True, explicit: bool = False) -> str:
+        """The text of an operand, taken note of and checked. explicit: say of every constant where it stands."""
         operand = self.instruction.operand(role)
         if operand is None:
             raise LookupError(f"{self.name} has no {role}")
@@ -50,7 +50,9 @@ class Writing:
         if not has_spelling(operand):
             self.refuse()
         if operand.kind == "literal":
-            return self._written_literal(role)
+            return self._written_literal(role, explicit)
+        if operand.kind == "constant" and operand.index == INVERSE_TWO_PI and self.form(role)[0] == 64:
+            return INVERSE_TWO_PI_64
         return operand_text(operand, self.instruction.literal, halves=halves)
 
     def operand(self, role: str, *, halves: bool = True) -> None:
@@ -58,6 +60,8 @@ class Writing:
 
     def literal(self) -> str:
         """The constant of an instruction that always has one, whatever its value."""
+        if self.name.endswith("f16") and (self.instruction.literal or 0) >> 16:
+            self.refuse()
         if self.instruction.literal is None:  # lane permutations take the place of it
             self.refuse()
         return f"{self.instruction.literal or 0:#x}"
@@ -78,14 +82,20 @@ class Writing:
     def _unnamed(self, field: str) -> int:
         if field == "vdst" and self.instruction.opcode.startswith("v_cmpx"):
             return EXEC
+        if self.instruction.dpp and field in ("src1", "src2") and not self.instruction.opcode.startswith("v_cmpx"):
+            return 0
+        if self.instruction.opcode == "s_dcache_inv":
+            return 0
+        if field == "src0" and self.instruction.encoding == "VOP3":
+            return _ZERO
         lowest = ENCODINGS[self.instruction.encoding].fields[field].offset if field in _REGISTERS else 0
         return _UNNAMED.get(field, lowest)
 
-    def _written_literal(self, role: str) -> str:
+    def _written_literal(self, role: str, explicit: bool) -> str:
         """A constant behind the instruction: `lit(…)` keeps the assembler from putting it into the instruction."""
         literal = self.literal()
         bits, is_float = self.form(role)
         if bits == 16 and (self.instruction.literal or 0) >> 16:
             self.refuse()
         inlined = would_be_inlined(self.instruction.literal or 0, bits, is_float=is_float)
-        return f"lit({literal})" if inlined else literal
+        return f"lit({literal})" if inlined or explicit else literal

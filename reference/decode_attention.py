@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -77,6 +78,8 @@ _QUERIES = {
 }
 # The same for 512 elements, where blocks of 16 take any number.
 _QUERIES_OF_512 = {1: ((1, 16), (1, 40), (1, 9)), 8: ((2, 8), (8, 5), (3, 24), (1, 7))}
+# What a published proof that a kernel change left other kernels alone ran: 81 calls with the three cache formats.
+_ISOLATION_HEADS, _ISOLATION_ROWS, _ISOLATION_KEYS = ((128, 4), (128, 8), (256, 8)), (1, 3, 8), (17, 8192, 32768)
 # Every finite code, in both orientations; for problems whose cache holds codes.
 _CODES = _Shape("every code", (61,) * 16, (1,) * 16, 1, 61, codes=True)
 
@@ -96,6 +99,27 @@ def cases(axes: Mapping[str, Any], every: bool) -> list[Case]:
     if every:
         shapes += _every_shape(windows=_WINDOWS if axes["window"] else _WINDOWS[-1:])
     return [_make(axes, shape, number) for number, shape in enumerate(shapes)]
+
+
+def isolation(axes: Mapping[str, Any]) -> list[tuple[str, Callable[[], Case]]]:
+    """The calls of the isolation set that a problem's row answers: (name, what makes the case).
+
+    Three cache formats, head_dim 128 with groups of 4 and 8 and 256 with 8, requests of 17, 8,192 and 32,768 keys, 1, 3
+    and 8 queries each.  One request and one KV head, cut into splits of 512 keys, so that an emulator takes seconds.
+    A name says the same call in every problem, whatever row answers it.
+    """
+    if axes["window"] or axes["soft_cap"]:
+        return []
+    found = []
+    for (head_dim, gqa), rows, keys in itertools.product(_ISOLATION_HEADS, _ISOLATION_ROWS, _ISOLATION_KEYS):
+        fits = axes["block_m"] // 2 < rows * gqa <= axes["block_m"] and (axes["rows"] > 1) == (rows > 1)
+        if head_dim == axes["head_dim"] and fits:
+            name = f"{axes['kv_format']} D={head_dim} GQA {gqa}, {keys:,} keys, {rows} rows"
+            splits = max(1, keys // 512)
+            shape = _Shape(name, (keys,), (splits,), splits, 1)
+            number = 1000 * keys + 10 * rows
+            found.append((name, functools.partial(_make, axes, shape, number, (rows, gqa))))
+    return found
 
 
 def _every_shape(windows: tuple[int, ...]) -> list[_Shape]:
@@ -124,8 +148,9 @@ class _Contents:
     scales: dict[str, NDArray[np.float32]]
 
 
-def _make(axes: Mapping[str, Any], shape: _Shape, number: int) -> Case:
-    queries = _queries(axes, shape, number)
+def _make(axes: Mapping[str, Any], shape: _Shape, number: int, queries: tuple[int, int] | None = None) -> Case:
+    """queries: (rows, gqa); None takes those of the case's number."""
+    queries = queries or _queries(axes, shape, number)
     rng = np.random.default_rng([number, axes["head_dim"], *queries])
     keys = sum(shape.lengths)
     slots = keys + 5

@@ -34,7 +34,8 @@ from .options import FAILED, Only, all_of, json_option, profile_option
 )  # fmt: skip
 @click.option("--jobs", type=click.IntRange(1, 512), default=default_jobs, show_default="processors")
 @click.option("--specs", type=click.Path(path_type=Path), help="Spec folder inside revisions; default: kernel_specs.")
-@click.option("--all", "show_all", is_flag=True, help="Every line that differs, not only the first of a family.")
+@click.option("--show", metavar="VARIANT", help="Both disassemblies of one variant: its id, or NAME=VALUE[,…].")
+@click.option("--all", "show_all", is_flag=True, help="Every line that differs, or with --show every instruction.")
 @json_option
 def compare_command(
     left: str,
@@ -46,6 +47,7 @@ def compare_command(
     allow: tuple[str, ...],
     jobs: int,
     specs: Path | None,
+    show: str | None,
     show_all: bool,
     as_json: bool,
 ) -> int:
@@ -62,16 +64,22 @@ def compare_command(
     from assay.qualify.comparing.printing import print_comparison
     from assay.qualify.comparing.rules import parse_rules
     from assay.qualify.comparing.running import compare
+    from assay.qualify.comparing.showing import print_pair
     from assay.qualify.comparing.sides import SideRequest
     from assay.qualify.comparing.trees import Recipe
 
+    if show is not None and as_json:
+        raise click.UsageError("--show prints a listing for people: leave --json out")
     rules = parse_rules(allow, only)
     recipe = Recipe(profile, part, jobs, specs)
-    comparison = compare(SideRequest(left, right, targets, recipe), rules, _progress)
-    if as_json:
-        click.echo(json.dumps(document(comparison), ensure_ascii=False))
-    else:
-        print_comparison(terminal.console(), comparison, show_all=show_all)
+    with contextlib.ExitStack() as stack:
+        comparison = compare(SideRequest(left, right, targets, recipe), rules, _progress, stack)
+        if as_json:
+            click.echo(json.dumps(document(comparison), ensure_ascii=False))
+        elif show is not None:
+            print_pair(terminal.console(), comparison, show, all_lines=show_all)
+        else:
+            print_comparison(terminal.console(), comparison, show_all=show_all)
     return FAILED if comparison.verdict == "different" else 0
 
 

@@ -47,10 +47,9 @@ def planned(tree: Tree, targets: Iterable[str]) -> list[Facts]:
     if not asked:
         return []
     with temporary_folder() as site:
-        command = _command(tree, site, "plan", *asked, "--profile", tree.recipe.profile, "--json")
         done = subprocess.run(
-            command,
-            env=_environment(site),
+            _command(tree, "plan", *asked, "--profile", tree.recipe.profile, "--json"),
+            env=child_environment(linked_site(site, tree.code)),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
@@ -80,7 +79,8 @@ def build(
     for name, values in only.items():
         options += ["--only", ",".join(f"{name}={value}" for value in values)]
     with temporary_folder() as site:
-        status, said = _run(_command(tree, site, "qualify", *options), _environment(site), finished)
+        environment = child_environment(linked_site(site, tree.code))
+        status, said = _run(_command(tree, "qualify", *options), environment, finished)
     if status != 0:
         raise _failure(tree, target, status, said)
     bundles = sorted((out / target).glob("*.assay"))
@@ -89,16 +89,20 @@ def build(
     return bundles[0]
 
 
-def _command(tree: Tree, site: Path, *arguments: str) -> list[str]:
-    """A command line of the tree's assay, or of this one where it carries none; `site` is to be on its path."""
-    root = (tree.root if tree.carries_assay else Path(__file__).parents[2]).resolve()
-    (site / "assay").symlink_to(root, target_is_directory=True)
+def linked_site(folder: Path, root: Path) -> Path:
+    """`folder`, in which `assay` leads to `root`: to be put in front of what Python imports from."""
+    (folder / "assay").symlink_to(root, target_is_directory=True)
+    return folder
+
+
+def _command(tree: Tree, *arguments: str) -> list[str]:
+    """A command line of the assay that builds the tree."""
     specs = () if tree.recipe.specs is None else ("--specs", str(tree.specs))
     # -P: the folder that this was called from must not be in front of the tree.
-    return [sys.executable, "-P", "-c", _LAUNCH, str(root), *arguments, *specs]
+    return [sys.executable, "-P", "-c", _LAUNCH, str(tree.code), *arguments, *specs]
 
 
-def _environment(site: Path) -> dict[str, str]:
+def child_environment(site: Path) -> dict[str, str]:
     """The caller's, with the tree's assay in front of any other, and lines that are not folded."""
     path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
     return {**os.environ, "PYTHONPATH": path, "COLUMNS": "1000", "NO_COLOR": "1"}

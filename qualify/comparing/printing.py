@@ -113,14 +113,15 @@ def _print_group(out: Console, group: Sequence[Judged], *, show_all: bool) -> No
             Text(f"{state} (allowed)" if allowed else state, style),
             problem_label(item.pair.entry.problem, constant),
             "-" if item.pair.level == "not_compared" else LEVEL_WORDS[item.pair.level],
-            "; ".join(_said(item.pair)) or "-",
+            "; ".join(said_of(item.pair)) or "-",
         )
     out.print(table)
     if len(shown) < len(ordered):
         out.print(Text(f"  … and {len(ordered) - len(shown)} more (--all shows them)", "dim"))
 
 
-def _said(pair: Pair) -> Iterator[str]:
+def said_of(pair: Pair) -> Iterator[str]:
+    """What differs, a text each: `VGPR 64 → 72`.  That code differs is for its level to say."""
     names = {difference.name for difference in pair.differences}
     for difference in pair.differences:
         repeated = _SAID_ELSEWHERE.get(difference.name) in names

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from assay.bundle import Row, TargetRecord, VariantRecord
 
+from .trees import Tree
+
 # What names a variant on both sides: target, family, and the spelled axes in order of name.  Not its id, which every
 # edit of a template's comments changes, and not its launch, which is the build's own choice.
 Key = tuple[str, str, tuple[tuple[str, str], ...]]
@@ -71,6 +73,7 @@ class Side:
     """One of the two.  name: as it was asked for.  kind: what it is.  detail: commit or identity, for people.
 
     toolchains: by target, the compiler build that made it.  files: the bundles or the lock behind it.
+    tree: what it was built from.
     """
 
     name: str
@@ -79,6 +82,7 @@ class Side:
     toolchains: Mapping[str, Mapping[str, Any]]
     entries: Mapping[Key, Entry]
     files: tuple[Path, ...] = ()
+    tree: Tree | None = None
 
     @property
     def targets(self) -> tuple[str, ...]:

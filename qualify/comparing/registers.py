@@ -1,8 +1,8 @@
 """Which registers a line of disassembly names, and how many each name stands for.
 
-AMD's text says it: `v[4:7]`.  SASS names the first of a run and leaves its length to the instruction: the length here
-is an upper bound, from what the mnemonic says of widths.  Too long a run only ties registers together that may be
-renamed apart: a comparison then calls code changed that a closer look would call equal, never the reverse.
+AMD's text says it: `v[4:7]`.  SASS names the first of a run and leaves its length to the instruction, so that the
+length here is an upper bound, from what the mnemonic says of widths.  Too long a run only ties registers together that
+may be renamed apart: a comparison then calls code changed that a closer look would call equal, never the reverse.
 """
 
 from __future__ import annotations

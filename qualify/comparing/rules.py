@@ -54,20 +54,37 @@ def parse_rules(allow: Iterable[str], only: Iterable[str]) -> tuple[Rule, ...]:
 
 
 def _parse(option: str, text: str, faults: list[Fault]) -> Rule:
-    aspects: set[str] = set()
+    where = f"{option} {text}"
+    items = [item.strip() for item in text.split(",")]
+    aspects = [item for item in items if item in ASPECTS]
+    if option == "--only":
+        faults += [Fault(where, repr(item), "NAME=VALUE[,…]", f"--allow {text} may name it") for item in aspects]
     values: dict[str, tuple[str, ...]] = {}
+    if others := ",".join(item for item in items if item not in ASPECTS):
+        try:
+            values = parse_values(where, others, ASPECTS if option == "--allow" else ())
+        except CompareError as error:
+            faults += error.faults
+    elif "" in items:
+        faults.append(Fault(where, "''", "NAME=VALUE[,…]"))
+    return Rule(option, text, frozenset(aspects), values)
+
+
+def parse_values(where: str, text: str, also: Sequence[str] = ()) -> dict[str, tuple[str, ...]]:
+    """`family=decode_attention,gqa=4,gqa=8`: a name given twice means either value.
+
+    also: words that may stand for an item, for the message.  Raises CompareError.
+    """
+    values: dict[str, tuple[str, ...]] = {}
+    faults = []
     for item in text.split(","):
         name, equals, value = item.strip().partition("=")
-        if name and equals and value:
-            values[name] = (*values.get(name, ()), value)
-        elif name in ASPECTS and not equals:
-            aspects.add(name)
-            if option == "--only":
-                faults.append(Fault(f"{option} {text}", repr(name), "NAME=VALUE[,…]", f"--allow {text} may name it"))
-        else:
-            allowed = f"NAME=VALUE, {', '.join(ASPECTS)}" if option == "--allow" else "NAME=VALUE"
-            faults.append(Fault(f"{option} {text}", repr(item.strip()), allowed, did_you_mean(name, ASPECTS)))
-    return Rule(option, text, frozenset(aspects), values)
+        if not (name and equals and value):
+            faults.append(Fault(where, repr(item.strip()), ", ".join(["NAME=VALUE", *also]), did_you_mean(name, also)))
+        values[name] = (*values.get(name, ()), value)
+    if faults:
+        raise CompareError(faults)
+    return values
 
 
 def check_rules(rules: Sequence[Rule], variants: Sequence[Mapping[str, str]]) -> None:

@@ -54,9 +54,10 @@ def counted(pairs: Sequence[Pair]) -> dict[Level, int]:
     return levels
 
 
-def compare(request: SideRequest, rules: tuple[Rule, ...], progress: Progress) -> Comparison:
-    """Raises CompareError (bad input) and BuildEnvironmentError."""
-    with contextlib.ExitStack() as stack:
-        left, right = open_sides(request, partial(check_rules, rules), progress, stack)
-        judged = tuple(Judged(pair, violations(pair, rules)) for pair in compare_sides(left, right))
+def compare(
+    request: SideRequest, rules: tuple[Rule, ...], progress: Progress, stack: contextlib.ExitStack
+) -> Comparison:
+    """What was built is there until `stack` closes.  Raises CompareError (bad input) and BuildEnvironmentError."""
+    left, right = open_sides(request, partial(check_rules, rules), progress, stack)
+    judged = tuple(Judged(pair, violations(pair, rules)) for pair in compare_sides(left, right))
     return Comparison(left, right, rules, judged)

@@ -196,7 +196,7 @@ def _built(
         entries += built
         toolchains |= made_by
     kind: SideKind = "revision" if tree.commit else "working tree"
-    return Side(tree.name, kind, tree.commit[:12], toolchains, _by_key(entries), tuple(files))
+    return Side(tree.name, kind, tree.commit[:12], toolchains, _by_key(entries), tuple(files), tree)
 
 
 def _only(chosen: Sequence[Facts], part: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:

@@ -10,6 +10,9 @@ from assay.bundle import Fault
 
 from .errors import CompareError
 
+# The folder that this assay lies in, as a revision's lies in its tree.
+OWN_ROOT = Path(__file__).resolve().parents[2]
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -34,6 +37,11 @@ class Tree:
     def carries_assay(self) -> bool:
         """Whether it is built by its own code; a repository of specs alone is built by the assay that runs."""
         return (self.root / "qualify" / "entry.py").is_file()
+
+    @property
+    def code(self) -> Path:
+        """The folder of the assay that builds it."""
+        return self.root.resolve() if self.carries_assay else OWN_ROOT
 
     @property
     def specs(self) -> Path:
