@@ -16,15 +16,12 @@ from .wording import (
     build_cell,
     build_change,
     change_texts,
-    errors_line,
-    ir_line,
+    facts_of,
     launch_of,
     recommendation,
     row_label,
     rows_line,
-    spills_line,
     total_cells,
-    workaround_line,
 )
 
 # Rows of a table that a reader of the page sees; the JSON has them all.
@@ -71,20 +68,11 @@ def _target(item: TargetUpgrade) -> Iterator[str]:
     cells = [(name, *total_cells(total)) for name, total in summary.totals.items()]
     cells.append(("compiling", build_cell(before), build_cell(after), build_change(before, after)))
     yield table(("over all rows", before.version, after.version, "change"), cells)
-    yield "\n".join(f"- {text(line)}" for line in _lines(item, summary))
+    yield "\n".join(f"- {text(line)}." for line in facts_of(item, summary))
     yield from _rows("Lost or worse, the worst first", [row for row in item.rows if row.kind in ("lost", "worse")])
     yield from _rows("Gained or better", [row for row in item.rows if row.kind in ("gained", "better")])
     yield from _rows("Qualified under neither", [row for row in item.rows if row.kind == "failed"])
     yield from _spills(summary)
-
-
-def _lines(item: TargetUpgrade, summary: Summary) -> Iterator[str]:
-    yield f"Spills: {spills_line(summary.spills)}."
-    yield f"IR: {ir_line(summary)}."
-    yield f"Numerics: {errors_line(summary)}."
-    for side, figures in zip((item.before, item.after), summary.workarounds, strict=True):
-        for workaround in figures:
-            yield f"Workaround {workaround_line(side.version, workaround)}."
 
 
 def _rows(title: str, rows: Sequence[Row]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import rich.box
 from rich.console import Console
@@ -17,15 +17,12 @@ from .wording import (
     build_cell,
     build_change,
     change_texts,
-    errors_line,
-    ir_line,
+    facts_of,
     launch_of,
     recommendation,
     row_label,
     rows_line,
-    spills_line,
     total_cells,
-    workaround_line,
 )
 
 _STYLES = {"lost": "bold red", "worse": "red", "gained": "bold green", "better": "green", "failed": "dim"}
@@ -46,7 +43,7 @@ def print_upgrades(out: Console, upgrades: Sequence[Upgrade]) -> None:
 def _print_target(out: Console, item: TargetUpgrade) -> None:
     summary = summary_of(item)
     out.print(_figures(item, summary))
-    for line in _lines(item, summary):
+    for line in facts_of(item, summary):
         out.print(Text(line), soft_wrap=True)
     changed = [row for row in item.rows if row.kind != "same"]
     if changed:
@@ -67,15 +64,6 @@ def _figures(item: TargetUpgrade, summary: Summary) -> Table:
     build = (build_cell(item.before), build_cell(item.after), build_change(item.before, item.after))
     table.add_row("compiling", *build)
     return table
-
-
-def _lines(item: TargetUpgrade, summary: Summary) -> Iterator[str]:
-    yield f"spills: {spills_line(summary.spills)}"
-    yield f"IR: {ir_line(summary)}"
-    yield f"numerics: {errors_line(summary)}"
-    for side, figures in zip((item.before, item.after), summary.workarounds, strict=True):
-        for workaround in figures:
-            yield f"workaround {workaround_line(side.version, workaround)}"
 
 
 def _rows(rows: Sequence[Row]) -> Table:

@@ -80,7 +80,18 @@ def build_change(before: Side, after: Side) -> str:
     return f"{percent((new - old) / old)} a candidate ({old:.2f} -> {new:.2f} s)" if old else ""
 
 
-def spills_line(spills: SpillChanges) -> str:
+def facts_of(item: TargetUpgrade, summary: Summary) -> Iterator[str]:
+    """Sentences on all candidates and rows of a target, of what there is."""
+    if item.pairs:
+        yield f"Spills: {_spills(summary.spills)}"
+        yield f"IR: {_ir(summary)}"
+    if any(error is not None for error in summary.errors):
+        yield f"Numerics: {_errors(summary)}"
+    for side, figures in zip(_sides(item), summary.workarounds, strict=True):
+        yield from (f"Workaround {_workaround(side.version, workaround)}" for workaround in figures)
+
+
+def _spills(spills: SpillChanges) -> str:
     """How many candidates spill, before and after."""
     rose = sum(after > before for _, before, after in spills.changed)
     return (
@@ -89,7 +100,7 @@ def spills_line(spills: SpillChanges) -> str:
     )
 
 
-def ir_line(summary: Summary) -> str:
+def _ir(summary: Summary) -> str:
     """What the back end alone changed."""
     ir = summary.ir
     return (
@@ -98,7 +109,7 @@ def ir_line(summary: Summary) -> str:
     )
 
 
-def errors_line(summary: Summary) -> str:
+def _errors(summary: Summary) -> str:
     """The largest error of any row's cases under each compiler."""
     before, after = (f"{error:.3g}" if error is not None else "not executed" for error in summary.errors)
     return f"largest error {before} -> {after}"
@@ -137,7 +148,7 @@ def row_label(row: Row, constant: Sequence[str]) -> str:
     return problem_label(tuple(row.axes.items()), constant)
 
 
-def workaround_line(version: str, figures: WorkaroundFigures) -> str:
+def _workaround(version: str, figures: WorkaroundFigures) -> str:
     """`packed_fp8_conversion under triton 3.9.0: keep: 60 of 60 plain forms are not as good: …`."""
     said = f"{figures.name} of {figures.family} under {COMPILER} {version}: {figures.verdict}"
     if not figures.comparisons:
