@@ -1,6 +1,7 @@
 """Revisions are built from worktrees of their own by what they hold, and nothing of that is left behind."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -224,3 +225,30 @@ def test_another_assay_on_the_path_is_never_taken_for_the_revision(tmp_path):
     )
     assert done.returncode == 3
     assert "not with what lies in" in done.stderr
+
+
+@pytest.mark.parametrize("signal_sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_in_the_middle_of_a_build_leaves_nothing(untouched, compile_cache, signal_sent):
+    """The process alone is told, as a CI runner does; what it started must end too, before the folders go."""
+    command = [sys.executable, "-c", "from assay.qualify.entry import main; main()", "compare", "first", "HEAD"]
+    process = subprocess.Popen(
+        [*command, *OPTIONS],
+        cwd=untouched.top,
+        env={**os.environ, "ASSAY_CACHE_DIR": str(compile_cache)},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert "ok scale" in process.stderr.readline()
+    process.send_signal(signal_sent)
+    out, said = process.communicate(timeout=120)
+    assert process.returncode == (130 if signal_sent == signal.SIGINT else 128 + signal.SIGTERM)
+    assert "Traceback" not in said
+    assert out == ""
+
+
+@pytest.mark.usefixtures("untouched")
+def test_a_lock_is_compared_with_what_a_revision_builds(assay, built):
+    ran = assay("compare", built("gfx1201").lock, "HEAD", *OPTIONS)
+    assert ran.status == 0
+    assert "same figures 2" in ran.text
