@@ -35,10 +35,13 @@ class FirstDifference:
     def from_dict(cls, given: Mapping[str, Any]) -> FirstDifference:
         return cls(**{**given, "index": tuple(given["index"])})
 
+    @property
+    def place(self) -> str:
+        return f"{self.tensor}[{', '.join(map(str, self.index))}]"
+
     def __str__(self) -> str:
-        place = f"{self.tensor}[{', '.join(map(str, self.index))}]"
         counts = f"{self.differing:,} of {self.elements:,} elements differ"
-        return f"{self.case}: {place} is {self.left} and {self.right}; {counts}"
+        return f"{self.case}: {self.place} is {self.left} and {self.right}; {counts}"
 
 
 def first_difference(left: Case, right: Case, dtypes: Mapping[str, str]) -> FirstDifference | None:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,7 +28,7 @@ from assay.runtime.contract import Contract
 from ..device.errors import NotAvailable
 from ..emulating import judged_by
 from ..executing import cannot_import, missing_packages
-from .records import Built, Pair, Side
+from .records import Built, Difference, Pair, Side
 
 if TYPE_CHECKING:
     from .output_bits import FirstDifference
@@ -78,12 +78,14 @@ Report = Callable[[Pair, PairOutputs], None]
 def compare_outputs(
     left: Side, right: Side, pairs: Iterable[Pair], request: OutputsRequest, report: Report
 ) -> list[tuple[Pair, PairOutputs]]:
-    """Every pair that has code on both sides, in order. report: told of each as it is done.
+    """Every pair that has code on both sides, in order; of the isolation set those that answer a call of it.
+
+    report: told of each as it is done.
 
     Raises BadRequest for a device of no such name, NotAvailable where nothing of what has to be run can be run here,
     CacheError and ToolchainError of the machine.
     """
-    wanted = [pair for pair in pairs if _built(pair) is not None]
+    wanted = with_code(pairs, request.case_set)
     with _OnDevice(left, right, request) if request.device else _Emulated(request) as runner:
         waiting = [(pair, runner.submit(pair)) for pair in wanted]
         done = []
@@ -92,6 +94,27 @@ def compare_outputs(
             report(pair, outputs)
             done.append((pair, outputs))
     return done
+
+
+def with_outputs(left: Side, right: Side, pairs: Sequence[Pair], request: OutputsRequest, report: Report) -> list[Pair]:
+    """The pairs with what running them gave; other bits, and what could not be run, are differences.
+
+    Raises as `compare_outputs` does.
+    """
+    found = {pair.entry.key: outputs for pair, outputs in compare_outputs(left, right, pairs, request, report)}
+    return [_with(pair, found.get(pair.entry.key)) for pair in pairs]
+
+
+def _with(pair: Pair, outputs: PairOutputs | None) -> Pair:
+    if outputs is None or outputs.verdict in (SAME_CODE, EQUAL):
+        return replace(pair, outputs=outputs)
+    first = outputs.difference
+    difference = (
+        Difference("outputs", f"{first.case}: {first.place}", first.left, first.right)
+        if first
+        else Difference("outputs", "not run", None, outputs.detail)
+    )
+    return replace(pair, outputs=outputs, differences=(*pair.differences, difference))
 
 
 def same_launch(left: Built, right: Built) -> bool:
@@ -109,6 +132,24 @@ def _built(pair: Pair) -> tuple[Built, Built] | None:
     return pair.left.built, pair.right.built
 
 
+def with_code(pairs: Iterable[Pair], case_set: str) -> list[Pair]:
+    """Those that outputs are compared of."""
+    return [pair for pair in pairs if _is_wanted(pair, case_set)]
+
+
+def _is_wanted(pair: Pair, case_set: str) -> bool:
+    found = _built(pair)
+    return found is not None and (case_set != "isolation" or bool(_points(found[0], case_set)))
+
+
+def _points(built: Built, case_set: str) -> tuple[str, ...]:
+    if case_set != "isolation":
+        return ()
+    from .case_sets import isolation_names
+
+    return isolation_names(built.row.family, built.record.problem)
+
+
 class _Runner:
     """What both ways of running have in common."""
 
@@ -119,22 +160,13 @@ class _Runner:
         found = _built(pair)
         assert found is not None
         left, right = found
-        points = self._points(left)
+        points = _points(left, self._request.case_set)
         if pair.level in _SAME_LEVELS and same_launch(left, right):
             return finished(PairOutputs(SAME_CODE, points=points))
-        if self._request.case_set == "isolation" and not points:
-            return finished(PairOutputs(NOT_RUN, detail="none of the isolation set's calls is answered by it"))
         return self._run(left, right, points)
 
     def _run(self, left: Built, right: Built, points: tuple[str, ...]) -> Future[PairOutputs]:
         raise NotImplementedError
-
-    def _points(self, built: Built) -> tuple[str, ...]:
-        if self._request.case_set != "isolation":
-            return ()
-        from .case_sets import isolation_names
-
-        return isolation_names(built.row.family, built.record.problem)
 
 
 class _Emulated(_Runner):
