@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -15,13 +13,6 @@ from assay.codegen.builder import default_jobs
 from assay.qualify import terminal
 
 from .options import FAILED, Only, all_of, json_option, profile_option
-
-if TYPE_CHECKING:
-    from assay.qualify.comparing.outputs import OutputsRequest, PairOutputs
-    from assay.qualify.comparing.records import Pair, Side
-
-# As comparing.case_sets has them, which imports numpy.
-CASE_SETS = ("chosen", "every", "isolation")
 
 
 @click.command("compare")
@@ -45,12 +36,6 @@ CASE_SETS = ("chosen", "every", "isolation")
 @click.option("--specs", type=click.Path(path_type=Path), help="Spec folder inside revisions; default: kernel_specs.")
 @click.option("--show", metavar="VARIANT", help="Both disassemblies of one variant: its id, or NAME=VALUE[,…].")
 @click.option("--all", "show_all", is_flag=True, help="Every line that differs, or with --show every instruction.")
-@click.option("--outputs", is_flag=True, help="Run both sides on the same cases too, and compare the bits.")
-@click.option(
-    "--cases", "case_set", type=click.Choice(CASE_SETS),
-    help="Which cases, with --outputs: those that qualification chooses (default), every one, or the isolation set.",
-)  # fmt: skip
-@click.option("--device", help="Run them there, with --outputs: cuda:N, hip:N, emulator. Default: emulated, and kept.")
 @json_option
 def compare_command(
     left: str,
@@ -64,9 +49,6 @@ def compare_command(
     specs: Path | None,
     show: str | None,
     show_all: bool,
-    outputs: bool,
-    case_set: str | None,
-    device: str | None,
     as_json: bool,
 ) -> int:
     """What differs between two builds: of each kernel the code, its launch, dispatch and resources.
@@ -76,12 +58,9 @@ def compare_command(
     --target, else for the other side's targets, else for those with a committed lock.
 
     Exit: 0 nothing differs, or only what --only and --allow name; 1 something else differs; 2 bad input, or a revision
-    that does not build; 3 the environment; 4 --outputs cannot be had here at all.
+    that does not build; 3 the environment.
     """
-    from assay.codegen.store import default_cache_directory
     from assay.qualify.comparing.document import document
-    from assay.qualify.comparing.output_report import print_outputs
-    from assay.qualify.comparing.outputs import OutputsRequest
     from assay.qualify.comparing.printing import print_comparison
     from assay.qualify.comparing.rules import parse_rules
     from assay.qualify.comparing.running import compare
@@ -93,36 +72,15 @@ def compare_command(
         raise click.UsageError("--show prints a listing for people: leave --json out")
     rules = parse_rules(allow, only)
     recipe = Recipe(profile, part, jobs, specs)
-    wanted = None
-    if outputs:
-        wanted = OutputsRequest(device, case_set or CASE_SETS[0], default_cache_directory(), jobs)
-    elif case_set or device:
-        raise click.UsageError("--cases and --device say how --outputs runs: add --outputs")
     with contextlib.ExitStack() as stack:
-        run_outputs = functools.partial(_run_outputs, wanted) if wanted else None
-        comparison = compare(SideRequest(left, right, targets, recipe), rules, _progress, stack, run_outputs)
+        comparison = compare(SideRequest(left, right, targets, recipe), rules, _progress, stack)
         if as_json:
             click.echo(json.dumps(document(comparison), ensure_ascii=False))
         elif show is not None:
             print_pair(terminal.console(), comparison, show, all_lines=show_all)
         else:
             print_comparison(terminal.console(), comparison, show_all=show_all)
-            if wanted:
-                print_outputs(terminal.console(), [item.pair for item in comparison.judged], wanted)
     return FAILED if comparison.verdict == "different" else 0
-
-
-def _run_outputs(request: OutputsRequest, left: Side, right: Side, pairs: Sequence[Pair]) -> Sequence[Pair]:
-    from assay.qualify.comparing.outputs import with_code, with_outputs
-
-    with terminal.Progress("outputs") as progress:
-        advance = progress.count(len(with_code(pairs, request.case_set)))
-
-        def done(pair: Pair, given: PairOutputs) -> None:
-            problem = " ".join(f"{name}={value}" for name, value in pair.entry.problem)
-            advance(f"{given.verdict} {pair.entry.family} on {pair.entry.target} {problem}")
-
-        return with_outputs(left, right, pairs, request, done)
 
 
 @contextlib.contextmanager

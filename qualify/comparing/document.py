@@ -53,7 +53,6 @@ def _pair(judged: Judged) -> dict[str, Any]:
         "violations": list(judged.violations),
         "notes": [_difference(item) for item in pair.notes],
         "instruction_classes": {name: list(counts) for name, counts in pair.classes.items()},
-        **({"outputs": pair.outputs.to_dict()} if pair.outputs else {}),
         "executed_instructions": {name: list(counts) for name, counts in pair.executed.items()},
         "variants": [_variant(pair.left), _variant(pair.right)],
     }

@@ -56,6 +56,21 @@ def first_difference(left: Case, right: Case, dtypes: Mapping[str, str]) -> Firs
     return None
 
 
+def outcome(
+    cases: int, *, fault: str = "", one_sided: bool = False, difference: FirstDifference | None = None
+) -> dict[str, Any]:
+    """What running a pair gave, as plain data: cases that ran on both sides, and why it ended before the last."""
+    found = difference.to_dict() if difference else None
+    return {"cases": cases, "fault": fault, "one_sided": one_sided, "difference": found}
+
+
+def told(case: str, left: str, right: str) -> str:
+    """Which side's fault it was."""
+    if left == right:
+        return f"{case}: both sides: {left}"
+    return f"{case}: " + "; ".join(f"{side}: {said}" for side, said in (("left", left), ("right", right)) if said)
+
+
 def _bits(case: Case, name: str) -> NDArray[np.unsignedinteger]:
     values = np.ascontiguousarray(case.tensors[name].view)
     return values.view(f"u{values.itemsize}")

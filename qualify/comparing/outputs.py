@@ -2,8 +2,8 @@
 
     same code   the same machine code, constants and launch: the outputs are equal by construction, nothing ran
     equal       ran on both sides, and every bit of every output is the same
-    different   the first element that differs, and how many do
-    not run     why not: no emulator for it, a fault of one side, a case that it has no argument for
+    different   the first element that differs, and how many do; or a fault of one side that the other does not have
+    not run     why not: no emulator for it, no cases, a fault that both have
 
 Emulated results are kept, by the hashes of both codes, of the cases and of what executes: a second run takes seconds.
 """
@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,7 +28,7 @@ from assay.runtime.contract import Contract
 from ..device.errors import NotAvailable
 from ..emulating import judged_by
 from ..executing import cannot_import, missing_packages
-from .records import Built, Difference, Pair, Side
+from .records import Built, Pair, Side
 
 if TYPE_CHECKING:
     from .output_bits import FirstDifference
@@ -45,13 +45,19 @@ _SAME_LEVELS = ("identical_bytes", "identical_code_section")
 @dataclass(frozen=True, slots=True)
 class PairOutputs:
     """What running a pair gave. cases: that ran on both sides. points: of the isolation set, by name, that the pair
-    answers. difference: where the verdict is `different`. detail: why it was not run."""
+    answers. difference: where both ran and differ. detail: why it was not run, or which side's fault is the difference.
+    """
 
     verdict: Verdict
     cases: int = 0
     points: tuple[str, ...] = ()
     difference: FirstDifference | None = None
     detail: str = ""
+
+    @property
+    def said(self) -> str:
+        """The difference, or why there is no answer, in words; empty where all is equal."""
+        return str(self.difference) if self.difference else self.detail
 
     def to_dict(self) -> dict[str, Any]:
         """As `--json` has it."""
@@ -94,27 +100,6 @@ def compare_outputs(
             report(pair, outputs)
             done.append((pair, outputs))
     return done
-
-
-def with_outputs(left: Side, right: Side, pairs: Sequence[Pair], request: OutputsRequest, report: Report) -> list[Pair]:
-    """The pairs with what running them gave; other bits, and what could not be run, are differences.
-
-    Raises as `compare_outputs` does.
-    """
-    found = {pair.entry.key: outputs for pair, outputs in compare_outputs(left, right, pairs, request, report)}
-    return [_with(pair, found.get(pair.entry.key)) for pair in pairs]
-
-
-def _with(pair: Pair, outputs: PairOutputs | None) -> Pair:
-    if outputs is None or outputs.verdict in (SAME_CODE, EQUAL):
-        return replace(pair, outputs=outputs)
-    first = outputs.difference
-    difference = (
-        Difference("outputs", f"{first.case}: {first.place}", first.left, first.right)
-        if first
-        else Difference("outputs", "not run", None, outputs.detail)
-    )
-    return replace(pair, outputs=outputs, differences=(*pair.differences, difference))
 
 
 def same_launch(left: Built, right: Built) -> bool:
@@ -295,7 +280,7 @@ def _decoded(made: Mapping[str, Any], points: tuple[str, ...]) -> PairOutputs:
     from .output_bits import FirstDifference
 
     if made["fault"]:
-        return PairOutputs(NOT_RUN, made["cases"], points, detail=made["fault"])
+        return PairOutputs(DIFFERENT if made["one_sided"] else NOT_RUN, made["cases"], points, detail=made["fault"])
     if made["difference"] is None:
         return PairOutputs(EQUAL, made["cases"], points)
     return PairOutputs(DIFFERENT, made["cases"], points, FirstDifference.from_dict(made["difference"]))

@@ -127,18 +127,14 @@ def said_of(pair: Pair) -> Iterator[str]:
         repeated = _SAID_ELSEWHERE.get(difference.name) in names
         if difference.aspect not in ("code", "renamed", "new", "gone") and not repeated:
             yield _difference(difference)
-    if pair.outputs is not None and pair.outputs.verdict == "equal":
-        yield f"outputs equal in {pair.outputs.cases} cases"
     for what, counts in (("instructions", pair.classes), ("executed", pair.executed)):
         if counts:
             yield f"{what}: " + ", ".join(f"{name} {a:,} → {b:,}" for name, (a, b) in counts.items())
 
 
 def _difference(item: Difference) -> str:
-    if item.aspect == "outputs" and item.before is None:
-        return f"outputs not run: {item.after}"
     name = _SHORT.get(item.name, item.name)
-    prefix = f"{item.aspect} " if item.aspect in ("contract", "evidence", "outputs") else ""
+    prefix = f"{item.aspect} " if item.aspect in ("contract", "evidence") else ""
     return f"{prefix}{name} {_spelled(item.before)} → {_spelled(item.after)}"
 
 

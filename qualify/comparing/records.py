@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from assay.bundle import Row, TargetRecord, VariantRecord
 
 from .trees import Tree
 
-if TYPE_CHECKING:
-    from .outputs import PairOutputs
-
 # What names a variant on both sides: target, family, and the spelled axes in order of name.  Not its id, which every
 # edit of a template's comments changes, and not its launch, which is the build's own choice.
 Key = tuple[str, str, tuple[tuple[str, str], ...]]
 
-# What may differ, and what a rule may allow.  `renamed`: other code, which is the same after normalising.  `outputs`:
-# bits that both sides computed, where they were run.
-Aspect = Literal["code", "renamed", "launch", "dispatch", "contract", "resources", "evidence", "outputs", "new", "gone"]
+# What may differ, and what a rule may allow.  `renamed`: other code, which is the same after normalising.
+Aspect = Literal["code", "renamed", "launch", "dispatch", "contract", "resources", "evidence", "new", "gone"]
 ASPECTS: tuple[Aspect, ...] = (
-    *("code", "renamed", "launch", "dispatch", "contract", "resources", "evidence", "outputs", "new", "gone"),
+    *("code", "renamed", "launch", "dispatch", "contract", "resources", "evidence", "new", "gone"),
 )  # fmt: skip
 
 SideKind = Literal["bundle", "lock", "revision", "working tree"]
@@ -109,7 +105,7 @@ class Pair:
 
     differences: what counts.  notes: what does not, such as other source text that gave the same code.
     classes, executed: instructions in the code, and executed, by class on both sides, where both sides know and they
-    differ.  outputs: what running both sides gave, where that was asked for.
+    differ.
     """
 
     left: Entry | None
@@ -119,7 +115,6 @@ class Pair:
     notes: tuple[Difference, ...] = ()
     classes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     executed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    outputs: PairOutputs | None = None
 
     @property
     def entry(self) -> Entry:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -54,23 +54,10 @@ def counted(pairs: Sequence[Pair]) -> dict[Level, int]:
     return levels
 
 
-# Runs both sides of these pairs: the pairs with what that gave.
-RunOutputs = Callable[[Side, Side, Sequence[Pair]], Sequence[Pair]]
-
-
 def compare(
-    request: SideRequest,
-    rules: tuple[Rule, ...],
-    progress: Progress,
-    stack: contextlib.ExitStack,
-    run_outputs: RunOutputs | None = None,
+    request: SideRequest, rules: tuple[Rule, ...], progress: Progress, stack: contextlib.ExitStack
 ) -> Comparison:
-    """What was built is there until `stack` closes.
-
-    run_outputs: None leaves outputs alone.  Raises CompareError (bad input) and BuildEnvironmentError.
-    """
+    """What was built is there until `stack` closes.  Raises CompareError (bad input) and BuildEnvironmentError."""
     left, right = open_sides(request, partial(check_rules, rules), progress, stack)
-    pairs: Sequence[Pair] = compare_sides(left, right)
-    if run_outputs is not None:
-        pairs = run_outputs(left, right, pairs)
-    return Comparison(left, right, rules, tuple(Judged(pair, violations(pair, rules)) for pair in pairs))
+    judged = tuple(Judged(pair, violations(pair, rules)) for pair in compare_sides(left, right))
+    return Comparison(left, right, rules, judged)
