@@ -6,13 +6,23 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from assay.codegen.builder import default_jobs
+from assay.codegen.cache import default_cache_directory
 from assay.qualify import terminal
 
 from .options import FAILED, Only, all_of, json_option, profile_option
+
+if TYPE_CHECKING:
+    from assay.qualify.comparing.outputs import OutputsRequest, PairOutputs
+    from assay.qualify.comparing.records import Pair
+    from assay.qualify.comparing.running import Comparison
+
+# As case_sets.CASE_SETS, whose module needs numpy; only a run of outputs does.
+CASES = ("chosen", "every", "isolation")
 
 
 @click.command("compare")
@@ -34,6 +44,11 @@ from .options import FAILED, Only, all_of, json_option, profile_option
 )  # fmt: skip
 @click.option("--jobs", type=click.IntRange(1, 512), default=default_jobs, show_default="processors")
 @click.option("--specs", type=click.Path(path_type=Path), help="Spec folder inside revisions; default: kernel_specs.")
+@click.option(
+    "--outputs", type=click.Choice(["emulated"]), help="Run both sides of what differs on the same cases as well."
+)
+@click.option("--device", metavar="DEVICE", help="The same on a GPU, as assay run takes it: cuda:0, hip:0.")
+@click.option("--cases", type=click.Choice(CASES), default=CASES[0], show_default=True, help="Which cases.")
 @click.option("--show", metavar="VARIANT", help="Both disassemblies of one variant: its id, or NAME=VALUE[,…].")
 @click.option("--all", "show_all", is_flag=True, help="Every line that differs, or with --show every instruction.")
 @json_option
@@ -47,6 +62,9 @@ def compare_command(
     allow: tuple[str, ...],
     jobs: int,
     specs: Path | None,
+    outputs: str | None,
+    device: str | None,
+    cases: str,
     show: str | None,
     show_all: bool,
     as_json: bool,
@@ -58,9 +76,10 @@ def compare_command(
     --target, else for the other side's targets, else for those with a committed lock.
 
     Exit: 0 nothing differs, or only what --only and --allow name; 1 something else differs; 2 bad input, or a revision
-    that does not build; 3 the environment.
+    that does not build; 3 the environment; 4 outputs that cannot be produced here.
     """
     from assay.qualify.comparing.document import document
+    from assay.qualify.comparing.outputs import OutputsRequest
     from assay.qualify.comparing.printing import print_comparison
     from assay.qualify.comparing.rules import parse_rules
     from assay.qualify.comparing.running import compare
@@ -68,12 +87,17 @@ def compare_command(
     from assay.qualify.comparing.sides import SideRequest
     from assay.qualify.comparing.trees import Recipe
 
+    if outputs is not None and device is not None:
+        raise click.UsageError("--outputs runs on the emulator and --device on a GPU: give one of them")
     if show is not None and as_json:
         raise click.UsageError("--show prints a listing for people: leave --json out")
     rules = parse_rules(allow, only)
     recipe = Recipe(profile, part, jobs, specs)
     with contextlib.ExitStack() as stack:
         comparison = compare(SideRequest(left, right, targets, recipe), rules, _progress, stack)
+        if outputs is not None or device is not None:
+            request = OutputsRequest(device, cases, default_cache_directory(), jobs)
+            comparison = _run_outputs(comparison, request)
         if as_json:
             click.echo(json.dumps(document(comparison), ensure_ascii=False))
         elif show is not None:
@@ -81,6 +105,20 @@ def compare_command(
         else:
             print_comparison(terminal.console(), comparison, show_all=show_all)
     return FAILED if comparison.verdict == "different" else 0
+
+
+def _run_outputs(comparison: Comparison, request: OutputsRequest) -> Comparison:
+    from assay.qualify.comparing.running import with_outputs
+
+    both = sum(item.pair.level != "not_compared" for item in comparison.judged)
+    with terminal.Progress("outputs") as progress:
+        finished = progress.count(both)
+
+        def report(pair: Pair, outputs: PairOutputs) -> None:
+            entry = pair.entry
+            finished(" ".join([outputs.verdict, entry.family, "on", entry.target, *map("=".join, entry.problem)]))
+
+        return with_outputs(comparison, request, report)
 
 
 @contextlib.contextmanager

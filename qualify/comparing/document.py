@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .output_report import outputs_document
 from .records import Difference, Entry, Pair, Side
 from .running import Comparison, Judged, counted
 
@@ -13,6 +14,7 @@ SCHEMA = "assay.compare/1"
 def document(comparison: Comparison) -> dict[str, Any]:
     """Every pair, the identical ones too: what is not in the list was not compared."""
     pairs = [item.pair for item in comparison.judged]
+    outputs = comparison.outputs
     return {
         "schema": SCHEMA,
         "verdict": comparison.verdict,
@@ -27,6 +29,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
             "levels": counted([pair for pair in pairs if pair.left is not None and pair.right is not None]),
         },
         "pairs": [_pair(item) for item in comparison.judged],
+        "outputs": outputs_document(outputs.results, outputs.request) if outputs else None,
     }
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from ..reports.labels import constant_axes, problem_label
 from .document import state_of
+from .output_report import print_outputs
 from .records import Difference, Level, Pair, Side
 from .running import Comparison, Judged, counted
 
@@ -55,6 +56,8 @@ def print_comparison(out: Console, comparison: Comparison, *, show_all: bool) ->
     for group in groups.values():
         if any(item.pair.differences for item in group):
             _print_group(out, group, show_all=show_all)
+    if comparison.outputs:
+        print_outputs(out, comparison.outputs.results, comparison.outputs.request)
     for line in (*_count_lines(comparison), *_rule_lines(comparison)):
         out.print(line, soft_wrap=True)
 
@@ -125,7 +128,9 @@ def said_of(pair: Pair) -> Iterator[str]:
     names = {difference.name for difference in pair.differences}
     for difference in pair.differences:
         repeated = _SAID_ELSEWHERE.get(difference.name) in names
-        if difference.aspect not in ("code", "renamed", "new", "gone") and not repeated:
+        if difference.aspect == "outputs":
+            yield "outputs differ"
+        elif difference.aspect not in ("code", "renamed", "new", "gone") and not repeated:
             yield _difference(difference)
     for what, counts in (("instructions", pair.classes), ("executed", pair.executed)):
         if counts:

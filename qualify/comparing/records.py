@@ -16,9 +16,9 @@ from .trees import Tree
 Key = tuple[str, str, tuple[tuple[str, str], ...]]
 
 # What may differ, and what a rule may allow.  `renamed`: other code, which is the same after normalising.
-Aspect = Literal["code", "renamed", "launch", "dispatch", "contract", "resources", "evidence", "new", "gone"]
+Aspect = Literal["code", "renamed", "launch", "dispatch", "contract", "resources", "evidence", "outputs", "new", "gone"]
 ASPECTS: tuple[Aspect, ...] = (
-    *("code", "renamed", "launch", "dispatch", "contract", "resources", "evidence", "new", "gone"),
+    *("code", "renamed", "launch", "dispatch", "contract", "resources", "evidence", "outputs", "new", "gone"),
 )  # fmt: skip
 
 SideKind = Literal["bundle", "lock", "revision", "working tree"]

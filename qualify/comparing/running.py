@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
+from .outputs import DIFFERENT, OutputsRequest, PairOutputs, Report, compare_outputs
 from .pairing import compare_sides
-from .records import Aspect, Level, Pair, Side
+from .records import Aspect, Difference, Level, Pair, Side
 from .rules import Rule, check_rules, violations
 from .sides import Progress, SideRequest, open_sides
 
@@ -23,13 +24,22 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
+class Outputs:
+    """What running both sides gave, and how they were run."""
+
+    request: OutputsRequest
+    results: tuple[tuple[Pair, PairOutputs], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
-    """All that came of it."""
+    """All that came of it.  outputs: None where none were asked for."""
 
     left: Side
     right: Side
     rules: tuple[Rule, ...]
     judged: tuple[Judged, ...]
+    outputs: Outputs | None = None
 
     @property
     def verdict(self) -> Literal["equal", "allowed", "different"]:
@@ -61,3 +71,20 @@ def compare(
     left, right = open_sides(request, partial(check_rules, rules), progress, stack)
     judged = tuple(Judged(pair, violations(pair, rules)) for pair in compare_sides(left, right))
     return Comparison(left, right, rules, judged)
+
+
+def with_outputs(comparison: Comparison, request: OutputsRequest, report: Report) -> Comparison:
+    """The same, with both sides run on the same cases; outputs of other bits are a difference as any other.
+
+    Raises NotAvailable where nothing of what has to be run can be run here, BadRequest for no such device.
+    """
+    pairs = [item.pair for item in comparison.judged]
+    results = tuple(compare_outputs(comparison.left, comparison.right, pairs, request, report))
+    wrong = {pair.entry.key: str(outputs.difference) for pair, outputs in results if outputs.verdict == DIFFERENT}
+    judged = []
+    for pair in pairs:
+        if pair.entry.key in wrong:
+            found = Difference("outputs", "outputs", None, wrong[pair.entry.key])
+            pair = replace(pair, differences=(*pair.differences, found))
+        judged.append(Judged(pair, violations(pair, comparison.rules)))
+    return replace(comparison, judged=tuple(judged), outputs=Outputs(request, results))
