@@ -15,11 +15,10 @@ from .output_bits import first_difference, outcome, told
 
 
 def compare_in_worker(left: dict[str, Any], right: dict[str, Any], case_set: str) -> dict[str, Any]:
-    """left, right: fields of EmulationRequest. Returns {cases, fault, one_sided, difference}; the first case that differs
-    ends it.
+    """left, right: fields of EmulationRequest. Returns {cases, fault, one_sided, difference}.
 
-    fault: what kept a side from running, '' where nothing did; one_sided: whether the other side ran. Never raises for
-    what a kernel does.
+    The first case that differs ends it. fault: what kept a side from running, '' where nothing did; one_sided: whether
+    the other side ran. Never raises for what a kernel does.
     """
     requests = EmulationRequest(**left), EmulationRequest(**right)
     try:
