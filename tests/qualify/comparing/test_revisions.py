@@ -197,6 +197,15 @@ class _Interrupting:
         raise KeyboardInterrupt
 
 
+def test_a_build_prints_lines_where_ci_asks_for_colours(tmp_path, monkeypatch):
+    """With a bar instead, its progress and its last message could not be read."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    environment = building.child_environment(tmp_path)
+    assert "FORCE_COLOR" not in environment
+    assert environment["PYTHONPATH"].split(os.pathsep) == [str(tmp_path), "/elsewhere"]
+
+
 def test_a_build_that_is_killed_names_the_signal(repository):
     tree = Tree("HEAD", "", repository.top, RECIPE)
     error = building._failure(tree, "gfx1201", -9, [])
