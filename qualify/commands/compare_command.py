@@ -108,9 +108,10 @@ def compare_command(
 
 
 def _run_outputs(comparison: Comparison, request: OutputsRequest) -> Comparison:
+    from assay.qualify.comparing.outputs import with_code
     from assay.qualify.comparing.running import with_outputs
 
-    both = sum(item.pair.level != "not_compared" for item in comparison.judged)
+    both = len(with_code([item.pair for item in comparison.judged], request.case_set))
     with terminal.Progress("outputs") as progress:
         finished = progress.count(both)
 

@@ -11,47 +11,45 @@ from assay.reference import Case, NoReference
 
 from ..emulation import EmulationRequest, execute
 from .case_sets import made_cases
-from .output_bits import first_difference
+from .output_bits import first_difference, outcome, told
 
 
 def compare_in_worker(left: dict[str, Any], right: dict[str, Any], case_set: str) -> dict[str, Any]:
-    """left, right: fields of EmulationRequest. Returns {cases, fault, difference}: the first case that differs ends it.
+    """left, right: fields of EmulationRequest. Returns {cases, fault, one_sided, difference}.
 
-    fault: what kept a side from running, '' where nothing did; never raises for what a kernel does.
+    The first case that differs ends it. fault: what kept a side from running, '' where nothing did; one_sided: whether
+    the other side ran. Never raises for what a kernel does.
     """
     requests = EmulationRequest(**left), EmulationRequest(**right)
-    programs = []
-    for side, request in zip(("left", "right"), requests, strict=True):
-        try:
-            programs.append(Program.load(request.code, where=side, kernel=request.symbol))
-        except EmulationError as error:
-            return {"cases": 0, "fault": str(error), "difference": None}
     try:
+        programs = [Program.load(request.code, where="code", kernel=request.symbol) for request in requests]
         return _compared(requests, programs, case_set)
-    except NoReference as error:
-        return {"cases": 0, "fault": str(error), "difference": None}
+    except (NoReference, EmulationError) as error:
+        return outcome(0, fault=str(error))
 
 
 def _compared(
     requests: tuple[EmulationRequest, EmulationRequest], programs: list[Program], case_set: str
 ) -> dict[str, Any]:
+    dtypes = {name: dtype for name, kind, dtype, _, _ in requests[0].arguments if kind == "pointer"}
     count = 0
     for case in made_cases(requests[0].family, requests[0].axes, case_set):
-        done = []
-        for side, program, request in zip(("left", "right"), programs, requests, strict=True):
-            ran = _copy(case)
-            try:
-                fault = execute(program, request, ran, Counter())
-            except LookupError as error:
-                fault = f"the case has no argument {error}"
-            if fault:
-                return {"cases": count, "fault": f"{case.name}: {side}: {fault}", "difference": None}
-            done.append(ran)
+        ran = _copy(case), _copy(case)
+        faults = [_fault(*one) for one in zip(programs, requests, ran, strict=True)]
+        if any(faults):
+            return outcome(count, fault=told(case.name, *faults), one_sided=not all(faults))
         count += 1
-        dtypes = {name: dtype for name, kind, dtype, _, _ in requests[0].arguments if kind == "pointer"}
-        if difference := first_difference(*done, dtypes):
-            return {"cases": count, "fault": "", "difference": difference.to_dict()}
-    return {"cases": count, "fault": "", "difference": None}
+        if difference := first_difference(*ran, dtypes):
+            return outcome(count, difference=difference)
+    return outcome(count)
+
+
+def _fault(program: Program, request: EmulationRequest, case: Case) -> str:
+    """Runs the case in place; what went wrong."""
+    try:
+        return execute(program, request, case, Counter())
+    except LookupError as error:
+        return f"the case has no {error}"
 
 
 def _copy(case: Case) -> Case:

@@ -35,10 +35,13 @@ class FirstDifference:
     def from_dict(cls, given: Mapping[str, Any]) -> FirstDifference:
         return cls(**{**given, "index": tuple(given["index"])})
 
+    @property
+    def place(self) -> str:
+        return f"{self.tensor}[{', '.join(map(str, self.index))}]"
+
     def __str__(self) -> str:
-        place = f"{self.tensor}[{', '.join(map(str, self.index))}]"
         counts = f"{self.differing:,} of {self.elements:,} elements differ"
-        return f"{self.case}: {place} is {self.left} and {self.right}; {counts}"
+        return f"{self.case}: {self.place} is {self.left} and {self.right}; {counts}"
 
 
 def first_difference(left: Case, right: Case, dtypes: Mapping[str, str]) -> FirstDifference | None:
@@ -51,6 +54,21 @@ def first_difference(left: Case, right: Case, dtypes: Mapping[str, str]) -> Firs
             texts = [_spelled(bits[index], dtypes.get(name, "")) for bits in (one, other)]
             return FirstDifference(left.name, name, index, *texts, int(wrong.sum()), wrong.size)
     return None
+
+
+def outcome(
+    cases: int, *, fault: str = "", one_sided: bool = False, difference: FirstDifference | None = None
+) -> dict[str, Any]:
+    """What running a pair gave, as plain data: cases that ran on both sides, and why it ended before the last."""
+    found = difference.to_dict() if difference else None
+    return {"cases": cases, "fault": fault, "one_sided": one_sided, "difference": found}
+
+
+def told(case: str, left: str, right: str) -> str:
+    """Which side's fault it was."""
+    if left == right:
+        return f"{case}: both sides: {left}"
+    return f"{case}: " + "; ".join(f"{side}: {said}" for side, said in (("left", left), ("right", right)) if said)
 
 
 def _bits(case: Case, name: str) -> NDArray[np.unsignedinteger]:

@@ -27,9 +27,8 @@ def print_outputs(out: Console, results: Results, request: OutputsRequest) -> No
     """A line for each pair that differs or was not run, then the counts, and how much of the isolation set is there."""
     for pair, outputs in results:
         if outputs.verdict in _STYLES:
-            said = str(outputs.difference) if outputs.difference else outputs.detail
             problem = " ".join(f"{name}={value}" for name, value in pair.entry.problem)
-            line = f"outputs {outputs.verdict}: {pair.entry.family} on {pair.entry.target} {problem}: {said}"
+            line = f"outputs {outputs.verdict}: {pair.entry.family} on {pair.entry.target} {problem}: {outputs.said}"
             out.print(Text(line, _STYLES[outputs.verdict]), soft_wrap=True)
     counts = Counter(outputs.verdict for _, outputs in results)
     ran = sum(outputs.cases for _, outputs in results)

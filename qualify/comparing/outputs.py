@@ -2,8 +2,8 @@
 
     same code   the same machine code, constants and launch: the outputs are equal by construction, nothing ran
     equal       ran on both sides, and every bit of every output is the same
-    different   the first element that differs, and how many do
-    not run     why not: no emulator for it, a fault of one side, a case that it has no argument for
+    different   the first element that differs, and how many do; or a fault of one side that the other does not have
+    not run     why not: no emulator for it, no cases, a fault that both have
 
 Emulated results are kept, by the hashes of both codes, of the cases and of what executes: a second run takes seconds.
 """
@@ -45,13 +45,19 @@ _SAME_LEVELS = ("identical_bytes", "identical_code_section")
 @dataclass(frozen=True, slots=True)
 class PairOutputs:
     """What running a pair gave. cases: that ran on both sides. points: of the isolation set, by name, that the pair
-    answers. difference: where the verdict is `different`. detail: why it was not run."""
+    answers. difference: where both ran and differ. detail: why it was not run, or which side's fault is the difference.
+    """
 
     verdict: Verdict
     cases: int = 0
     points: tuple[str, ...] = ()
     difference: FirstDifference | None = None
     detail: str = ""
+
+    @property
+    def said(self) -> str:
+        """The difference, or why there is no answer, in words; empty where all is equal."""
+        return str(self.difference) if self.difference else self.detail
 
     def to_dict(self) -> dict[str, Any]:
         """As `--json` has it."""
@@ -78,12 +84,14 @@ Report = Callable[[Pair, PairOutputs], None]
 def compare_outputs(
     left: Side, right: Side, pairs: Iterable[Pair], request: OutputsRequest, report: Report
 ) -> list[tuple[Pair, PairOutputs]]:
-    """Every pair that has code on both sides, in order. report: told of each as it is done.
+    """Every pair that has code on both sides, in order; of the isolation set those that answer a call of it.
+
+    report: told of each as it is done.
 
     Raises BadRequest for a device of no such name, NotAvailable where nothing of what has to be run can be run here,
     CacheError and ToolchainError of the machine.
     """
-    wanted = [pair for pair in pairs if _built(pair) is not None]
+    wanted = with_code(pairs, request.case_set)
     with _OnDevice(left, right, request) if request.device else _Emulated(request) as runner:
         waiting = [(pair, runner.submit(pair)) for pair in wanted]
         done = []
@@ -109,6 +117,24 @@ def _built(pair: Pair) -> tuple[Built, Built] | None:
     return pair.left.built, pair.right.built
 
 
+def with_code(pairs: Iterable[Pair], case_set: str) -> list[Pair]:
+    """Those that outputs are compared of."""
+    return [pair for pair in pairs if _is_wanted(pair, case_set)]
+
+
+def _is_wanted(pair: Pair, case_set: str) -> bool:
+    found = _built(pair)
+    return found is not None and (case_set != "isolation" or bool(_points(found[0], case_set)))
+
+
+def _points(built: Built, case_set: str) -> tuple[str, ...]:
+    if case_set != "isolation":
+        return ()
+    from .case_sets import isolation_names
+
+    return isolation_names(built.row.family, built.record.problem)
+
+
 class _Runner:
     """What both ways of running have in common."""
 
@@ -119,22 +145,13 @@ class _Runner:
         found = _built(pair)
         assert found is not None
         left, right = found
-        points = self._points(left)
+        points = _points(left, self._request.case_set)
         if pair.level in _SAME_LEVELS and same_launch(left, right):
             return finished(PairOutputs(SAME_CODE, points=points))
-        if self._request.case_set == "isolation" and not points:
-            return finished(PairOutputs(NOT_RUN, detail="none of the isolation set's calls is answered by it"))
         return self._run(left, right, points)
 
     def _run(self, left: Built, right: Built, points: tuple[str, ...]) -> Future[PairOutputs]:
         raise NotImplementedError
-
-    def _points(self, built: Built) -> tuple[str, ...]:
-        if self._request.case_set != "isolation":
-            return ()
-        from .case_sets import isolation_names
-
-        return isolation_names(built.row.family, built.record.problem)
 
 
 class _Emulated(_Runner):
@@ -263,7 +280,7 @@ def _decoded(made: Mapping[str, Any], points: tuple[str, ...]) -> PairOutputs:
     from .output_bits import FirstDifference
 
     if made["fault"]:
-        return PairOutputs(NOT_RUN, made["cases"], points, detail=made["fault"])
+        return PairOutputs(DIFFERENT if made["one_sided"] else NOT_RUN, made["cases"], points, detail=made["fault"])
     if made["difference"] is None:
         return PairOutputs(EQUAL, made["cases"], points)
     return PairOutputs(DIFFERENT, made["cases"], points, FirstDifference.from_dict(made["difference"]))

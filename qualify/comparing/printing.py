@@ -147,7 +147,9 @@ def _count_lines(comparison: Comparison) -> Iterator[Text]:
     pairs = [item.pair for item in comparison.judged]
     both = [pair for pair in pairs if pair.left is not None and pair.right is not None]
     same = [pair for pair in both if not pair.differences]
-    said = f"{len(same)} of {_variants(len(both))} on both sides have no difference"
+    said = (
+        f"{len(same)} of {_variants(len(both))} on both sides have no difference" if both else "none is on both sides"
+    )
     if levels := _levels(same):
         said += f": {levels}"
     said += f"; {len(both) - len(same)} changed, {_count(pairs, 'new')} new, {_count(pairs, 'gone')} gone"

@@ -80,7 +80,7 @@ def with_outputs(comparison: Comparison, request: OutputsRequest, report: Report
     """
     pairs = [item.pair for item in comparison.judged]
     results = tuple(compare_outputs(comparison.left, comparison.right, pairs, request, report))
-    wrong = {pair.entry.key: str(outputs.difference) for pair, outputs in results if outputs.verdict == DIFFERENT}
+    wrong = {pair.entry.key: outputs.said for pair, outputs in results if outputs.verdict == DIFFERENT}
     judged = []
     for pair in pairs:
         if pair.entry.key in wrong:
