@@ -11,6 +11,7 @@ from .executing import FAIL, PASS
 from .gates import Judgement, count_instruction
 
 KEEP, CAN_GO, UNDECIDED = "keep", "can go", "undecided"
+_HARDWARE = "hardware instruction present"
 # What the workaround may not have less of than its plain form; a figure that a target's binaries lack is None.
 SPILLS = (
     *("vgpr_spill_count", "sgpr_spill_count", "scratch_bytes"),
@@ -95,6 +96,12 @@ def worth_executing(workaround: Workaround, current: Judgement, plain: Judgement
     return first or all(criterion.holds for criterion in static)
 
 
+def launch_may_help(comparison: Comparison) -> bool:
+    """Whether the plain form is worth trying with another launch: which instruction converts follows from the cast."""
+    lacks = any(item.name == _HARDWARE and item.holds is False for item in comparison.criteria)
+    return not comparison.can_go and not (lacks and comparison.plain.resources is not None)
+
+
 def _passes_gates(plain: Judgement) -> Criterion:
     levels = {execution.level for execution in plain.executions}
     reasons = [str(reason) for reason in plain.reasons if reason.budget not in levels]
@@ -104,7 +111,7 @@ def _passes_gates(plain: Judgement) -> Criterion:
 def _converts(workaround: Workaround, plain: Judgement) -> Criterion:
     found = hardware_count(workaround, plain)
     said = f"{found or 0} of {', '.join(workaround.hardware)}"
-    return Criterion("hardware instruction present", found is None or found > 0, said)
+    return Criterion(_HARDWARE, found is None or found > 0, said)
 
 
 def hardware_count(workaround: Workaround, judgement: Judgement) -> int | None:

@@ -1,8 +1,9 @@
 """The workaround watch: for each variant that has a workaround, its plain form is built, judged and compared.
 
 The plain form is the alternative that the family declares, built with the same launch, and, where that one is not as
-good, with each launch that the family would try for it.  Constraints of the family are not asked: they say what is
-worth a row of a bundle, and leave out plain forms because the workaround is there.
+good for another reason than a missing instruction, with each launch that the family would try for it.  Constraints of
+the family are not asked: they say what is worth a row of a bundle, and leave out plain forms because the workaround is
+there.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from assay.codegen.variants import make_variant
 from .executing import Execution, Executions
 from .gates import Judgement, judge, with_execution
 from .selection import ProblemResult
-from .workaround_verdicts import Comparison, WatchedWorkaround, compare, worth_executing
+from .workaround_verdicts import Comparison, WatchedWorkaround, compare, launch_may_help, worth_executing
 
 # Hears how many comparisons there are; what it returns hears a line about each one that is finished.
 Progress = Callable[[int], Callable[[str], None]]
@@ -100,7 +101,7 @@ class WorkaroundWatch:
                 plain = with_execution(plain, future.result())
             found = compare(item.workaround, item.current, plain)
             item.best = found if item.best is None or found.better_than(item.best) else item.best
-            following = None if found.can_go else next(item.waiting, None)
+            following = next(item.waiting, None) if launch_may_help(found) else None
             if following is None:
                 advance(f"{item.best.verdict} {item.label}")
             else:

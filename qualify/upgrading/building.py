@@ -95,8 +95,10 @@ def build(
     Kernels that fail are in the report.  Raises BuildFailed with the last lines that were printed where there is none,
     and EvidenceError where the evidence asked for cannot be produced here.
     """
-    for before in out.glob(f"{target}/report*.json"):
-        before.unlink()
+    # Of an earlier upgrade into the same folder: neither to be read, nor to be compared with.
+    for pattern in ("report*.json", "qualified.*.lock"):
+        for before in out.glob(f"{target}/{pattern}"):
+            before.unlink()
     command = [str(environment.python), "-c", _ENTRY, *request.arguments(target, out)]
     status, said = _run(command, _variables(links, request.cache), progress)
     what = f"{COMPILER} {environment.version} on {target}"
@@ -116,7 +118,7 @@ def _variables(links: Path, cache: Path | None) -> dict[str, str]:
 
 
 def _run(command: list[str], variables: dict[str, str], progress: Progress) -> tuple[int, list[str]]:
-    """Exit status, and the last lines that were no progress.  A side that is interrupted is waited for."""
+    """Exit status, and the last lines that were no progress.  The process ends with ours, whatever ends that."""
     last: deque[str] = deque(maxlen=_LAST_LINES)
     advance: Callable[[str], None] | None = None
     with subprocess.Popen(
@@ -128,13 +130,17 @@ def _run(command: list[str], variables: dict[str, str], progress: Progress) -> t
         text=True,
         errors="replace",
     ) as process:
-        for line in process.stderr or ():
-            if told := _PROGRESS.match(line):
-                # Counting starts again with the next kind of work.
-                advance = progress(int(told[2])) if advance is None or told[1] == "1" else advance
-                advance(told[3])
-            elif line.strip():
-                last.append(line.strip())
+        try:
+            for line in process.stderr or ():
+                if told := _PROGRESS.match(line):
+                    # Counting starts again with the next kind of work.
+                    advance = progress(int(told[2])) if advance is None or told[1] == "1" else advance
+                    advance(told[3])
+                elif line.strip():
+                    last.append(line.strip())
+        except BaseException:
+            process.terminate()
+            raise
     return process.returncode, list(last)
 
 

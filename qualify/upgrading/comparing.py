@@ -72,15 +72,18 @@ def _kind(old: Chosen | None, new: Chosen | None, changes: tuple[Change, ...]) -
 
 def _changes(old: Chosen, new: Chosen) -> Iterator[Change]:
     """Differing figures, those that can be better or worse first."""
+    same_launch = old.form.launch == new.form.launch
     yield from _change("candidates rejected before it", old.rejected, new.rejected, _any_more)
-    if old.form.launch != new.form.launch:
+    if not same_launch:
         yield Change("launch", dict(old.form.launch), dict(new.form.launch))
     yield from _change("spills", old.form.spills(SPILL_COUNTS), new.form.spills(SPILL_COUNTS), _any_more)
-    yield from _change("waves", old.waves, new.waves, lambda a, b: _any_more(b, a))
+    # Waves of another size, and instructions of other tiles, do not compare.
+    yield from _change("waves", old.waves, new.waves, _fewer if same_launch else _neither)
     # What was executed tells more of a kernel than what is in the file; only where nothing was, the latter judges.
-    counted = old.executed is not None and new.executed is not None
+    executed = old.executed is not None and new.executed is not None
     yield from _change("executed", old.executed, new.executed, _noticeably_more)
-    yield from _change("instructions", old.instructions, new.instructions, _neither if counted else _noticeably_more)
+    counted = same_launch and not executed
+    yield from _change("instructions", old.instructions, new.instructions, _noticeably_more if counted else _neither)
     for name in _SHOWN:
         yield from _change(name, old.form.resource(name), new.form.resource(name), _neither)
     yield from _change("largest_error", old.largest_error, new.largest_error, _neither)
@@ -103,6 +106,10 @@ def _relative(before: float, after: float) -> float:
 
 def _any_more(before: float, after: float) -> tuple[int, float]:
     return (1 if after > before else -1), _relative(before, after)
+
+
+def _fewer(before: float, after: float) -> tuple[int, float]:
+    return _any_more(after, before)
 
 
 def _noticeably_more(before: float, after: float) -> tuple[int, float]:

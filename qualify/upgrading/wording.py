@@ -46,8 +46,8 @@ def rows_line(summary: Summary) -> str:
 
 WORSE_MEANS = (
     "A row is worse where a later candidate answers (an earlier one no longer qualifies), where registers spill, where "
-    f"fewer waves are resident, or where over {100 * NOTICEABLE:g} % more instructions are executed (in the "
-    "binary, where none were counted); whatever else got better."
+    f"over {100 * NOTICEABLE:g} % more instructions are executed, or, with the same launch, where fewer waves are "
+    "resident or, if none were executed, so many more instructions are in the binary; whatever else got better."
 )
 
 

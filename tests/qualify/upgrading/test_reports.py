@@ -53,6 +53,16 @@ ROWS = {
         problem(1, chosen(executed=None, instructions=200, code="b")),
         "worse",
     ),
+    "an earlier candidate, larger": (
+        problem(1, chosen(2, executed=None), rejected(1)),
+        problem(1, chosen(1, executed=None, instructions=900, waves=1)),
+        "better",
+    ),
+    "an earlier candidate that executes more": (
+        problem(1, chosen(2), rejected(1)),
+        problem(1, chosen(1, executed=2000)),
+        "worse",
+    ),
     "spills by a waiver": (problem(1, chosen()), problem(1, chosen(vgpr_spill_count=1, code="b")), "worse"),
     "more registers": (problem(1, chosen()), problem(1, chosen(vgpr_count=120, code="b")), "changed"),
     "another error": (problem(1, chosen()), problem(1, chosen(error=0.002, code="b")), "changed"),
