@@ -10,10 +10,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from assay.bundle import Fault
 from assay.codegen.records import spell
 
+from ..planning import SCHEMA
 from .errors import BuildEnvironmentError, CompareError
 from .git import temporary_folder
 from .trees import Tree
@@ -22,6 +24,8 @@ from .trees import Tree
 FAILED, BAD_INPUT = 1, 2
 _PROGRESS = re.compile(r"\[(?P<done>\d+)/(?P<total>\d+)\] (?P<said>.*)")
 _SECONDS_TO_END = 20
+# What CI sets so that logs have colours; a build would then draw bars, where lines are read here.
+_AS_A_TERMINAL = frozenset({"FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE"})
 # Runs the command line of the `assay` that lies in sys.argv[1], and of no other.
 _LAUNCH = """
 import pathlib, sys
@@ -58,11 +62,15 @@ def planned(tree: Tree, targets: Iterable[str]) -> list[Facts]:
         )
     if done.returncode != 0:
         raise _failure(tree, "plan", done.returncode, done.stderr.splitlines())
-    return [
-        {"target": target, "family": item["family"], **{name: spell(value) for name, value in item["problem"].items()}}
-        for target, plan in json.loads(done.stdout)["targets"].items()
-        for item in plan["problems"]
-    ]
+    try:
+        return [_facts(target, item) for target, of_target in json.loads(done.stdout)["targets"].items()
+                for item in of_target["problems"]]  # fmt: skip
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise CompareError(Fault(f"{tree.name}: plan", "says something else than this assay reads", SCHEMA)) from None
+
+
+def _facts(target: str, item: Mapping[str, Any]) -> Facts:
+    return {"target": target, "family": item["family"], **{name: spell(v) for name, v in item["problem"].items()}}
 
 
 def build(
@@ -105,7 +113,8 @@ def _command(tree: Tree, *arguments: str) -> list[str]:
 def child_environment(site: Path) -> dict[str, str]:
     """The caller's, with the tree's assay in front of any other, and lines that are not folded."""
     path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return {**os.environ, "PYTHONPATH": path, "COLUMNS": "1000", "NO_COLOR": "1"}
+    kept = {name: value for name, value in os.environ.items() if name not in _AS_A_TERMINAL}
+    return {**kept, "PYTHONPATH": path, "COLUMNS": "1000", "NO_COLOR": "1"}
 
 
 def _run(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -63,8 +65,9 @@ def name_sides(left: str, right: str | None) -> tuple[Named, Named]:
     before, after = before or "HEAD", after or "HEAD"
     repository = Repository(Path.cwd())
     last = repository.commit_of(after)
-    first = repository.merge_base(before, after) if dots == "..." else repository.commit_of(before)
-    return Named(before, commit=first), Named(after, commit=last)
+    if dots == "..":
+        return Named(before, commit=repository.commit_of(before)), Named(after, commit=last)
+    return Named(f"{before}...{after}", commit=repository.merge_base(before, after)), Named(after, commit=last)
 
 
 def open_sides(
@@ -97,12 +100,12 @@ def open_sides(
 def _name(given: str) -> Named:
     if given == WORKING_TREE:
         return Named(given)
-    path = Path(given)
-    if path.is_dir():
+    # os.path, whose answer to a name that no file can have is no.
+    if os.path.isdir(given):
         hint = "name the bundle or the lock in it, or . for the working tree"
         raise CompareError(Fault(given, "is a folder", "a bundle, a lock or a revision", hint))
-    if path.exists():
-        return Named(given, file=path)
+    if os.path.exists(given):
+        return Named(given, file=Path(given))
     return Named(given, commit=_repository_for(given).commit_of(given))
 
 
@@ -126,16 +129,25 @@ def _read(given: str, path: Path) -> Side:
         raise CompareError(Fault(given, f"cannot be read: {error.strerror}", "a readable file")) from None
     if head.startswith(_BUNDLE_MAGIC):
         entries, toolchains, identity = bundle_entries(path)
-        return Side(given, "bundle", identity[:16], toolchains, _by_key(entries), (path,))
+        return Side(given, "bundle", identity[:16], toolchains, _by_key(entries, given), (path,))
     if _LOCK_SCHEMA in head:
         entries, toolchains, detail = lock_entries(path)
-        return Side(given, "lock", detail, toolchains, _by_key(entries), (path,))
+        return Side(given, "lock", detail, toolchains, _by_key(entries, given), (path,))
     hint = "assay inspect reads a single code object" if head.startswith(_ELF) else ""
     raise CompareError(Fault(given, "is neither a bundle nor a lock", "a .assay bundle or a .lock file", hint))
 
 
-def _by_key(entries: Iterable[Entry]) -> dict[Key, Entry]:
-    return {entry.key: entry for entry in entries}
+def _by_key(entries: Sequence[Entry], name: str) -> dict[Key, Entry]:
+    """Raises CompareError for two variants of one problem, of which one would not be compared."""
+    found = {entry.key: entry for entry in entries}
+    if len(found) < len(entries):
+        twice = [key for key, number in Counter(entry.key for entry in entries).items() if number > 1]
+        given = "two variants of one problem, so that neither has one to be compared with"
+        raise CompareError(
+            Fault(f"{name}: {family} on {target} {' '.join(map('='.join, problem))}", given, "one")
+            for target, family, problem in twice
+        )
+    return found
 
 
 def _tree(side: Named, recipe: Recipe, stack: contextlib.ExitStack) -> Tree:
@@ -196,7 +208,7 @@ def _built(
         entries += built
         toolchains |= made_by
     kind: SideKind = "revision" if tree.commit else "working tree"
-    return Side(tree.name, kind, tree.commit[:12], toolchains, _by_key(entries), tuple(files), tree)
+    return Side(tree.name, kind, tree.commit[:12], toolchains, _by_key(entries, tree.name), tuple(files), tree)
 
 
 def _only(chosen: Sequence[Facts], part: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:

@@ -49,11 +49,14 @@ class Tree:
         return self.root / (self.recipe.specs or "kernel_specs")
 
     def check(self) -> None:
-        """Raises CompareError where there is nothing to build."""
+        """Raises CompareError where there is nothing to build, or what would be is not the tree's own."""
+        allowed = "a folder with targets/, families/, profiles/ and templates/"
+        inside = self.recipe.specs or Path("kernel_specs")
+        if inside.is_absolute() or ".." in inside.parts:
+            # Both sides would be built from one folder, and always be equal.
+            raise CompareError(Fault(f"--specs {inside}", "leads out of the revision", "a path inside the repository"))
         if not (self.specs / "targets").is_dir():
-            allowed = "a folder with targets/, families/, profiles/ and templates/"
             hint = "--specs names where it lies in the repository"
-            inside = self.specs.relative_to(self.root)
             raise CompareError(Fault(f"{self.name}: {inside}", "holds no specs", allowed, hint))
 
     @property

@@ -52,6 +52,17 @@ def test_who_allows_other_code_does_not_allow_other_outputs(assay, changed):
     assert assay("compare", *changed, "--allow", "code,outputs", "--outputs", "emulated").status == 0
 
 
+def test_a_fault_of_one_side_is_a_difference_in_its_own_words(assay, changed, monkeypatch):
+    def ran(_left, _right, pairs, _request, _report):
+        fault = "the right side alone: two keys: out of bounds"
+        return [(pair, PairOutputs("different", detail=fault)) for pair in pairs if pair.differences]
+
+    monkeypatch.setattr("assay.qualify.comparing.running.compare_outputs", ran)
+    document = assay("compare", *changed, "--outputs", "emulated", "--json").document
+    (pair,) = [pair for pair in document["pairs"] if pair["differences"]]
+    assert pair["differences"][-1]["after"] == "the right side alone: two keys: out of bounds"
+
+
 def test_what_has_no_cases_is_said_not_to_have_run(assay, toy, other):
     path = other(lambda contents: with_first(contents, lambda row: row._replace(lds_bytes=row.lds_bytes + 16)))
     ran = assay("compare", toy, path, "--outputs", "emulated", "--allow", "launch")

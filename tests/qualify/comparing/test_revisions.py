@@ -52,6 +52,7 @@ def test_one_line_of_a_template_is_one_in_every_variant_of_the_family(assay, unt
     assert "[1/2] first gfx1201: ok scale" in ran.err
 
 
+@pytest.mark.slow
 def test_the_working_tree_is_what_lies_there_and_a_bundle_may_be_the_other_side(assay, untouched, tmp_path):
     options = ("--specs", untouched.specs, "--evidence", "static", "--update-lock")
     assert assay("qualify", "--target", "gfx1201", "--out", tmp_path / "out", *options).status == 0
@@ -62,6 +63,7 @@ def test_the_working_tree_is_what_lies_there_and_a_bundle_may_be_the_other_side(
     assert assay("compare", bundle, ".", *OPTIONS[:2]).status == 1
 
 
+@pytest.mark.slow
 def test_three_dots_begin_where_both_parted(assay, untouched):
     untouched.git("checkout", "--quiet", "-b", "side")
     edit(untouched.specs, TEMPLATE, *COMMENT)
@@ -81,6 +83,7 @@ def test_a_rule_is_checked_before_anything_is_built(assay, monkeypatch):
     assert "width=65: no such value; allowed: 64" in ran.said
 
 
+@pytest.mark.slow
 def test_a_part_that_one_side_does_not_know_is_new_there(assay, untouched):
     edit(untouched.specs, FAMILY, "values: [64, 96]", "values: [64, 96, 128]")
     untouched.commit("wider")
@@ -88,6 +91,7 @@ def test_a_part_that_one_side_does_not_know_is_new_there(assay, untouched):
     assert (ran.status, ran.document["counts"]["new"], ran.document["counts"]["pairs"]) == (1, 2, 2)
 
 
+@pytest.mark.slow
 def test_a_target_that_one_side_does_not_know_is_new_there(assay, untouched):
     text = (untouched.specs / "targets" / "gfx1201.yaml").read_text()
     (untouched.specs / "targets" / "gfx1200.yaml").write_text(text.replace("gfx1201", "gfx1200"))
@@ -98,6 +102,7 @@ def test_a_target_that_one_side_does_not_know_is_new_there(assay, untouched):
     assert (ran.status, ran.document["counts"]["new"], ran.document["counts"]["pairs"]) == (1, 1, 1)
 
 
+@pytest.mark.slow
 def test_targets_are_those_with_a_committed_lock(assay, untouched):
     (untouched.top / "artifacts" / "gfx1201").mkdir(parents=True)
     (untouched.top / "artifacts" / "gfx1201" / "qualified.core.lock").write_text("any")
@@ -149,6 +154,17 @@ def test_a_repository_without_specs_is_bad_input(assay):
     assert "first: kernel_specs: holds no specs" in ran.said
 
 
+@pytest.mark.parametrize("name", ["{specs}", "../repository/specs", "specs/../specs"])
+def test_specs_outside_of_the_revision_are_bad_input(assay, untouched, name):
+    """One folder for both sides would make any two revisions equal."""
+    edit(untouched.specs, TEMPLATE, *STATEMENT)
+    untouched.commit("one more")
+    specs = name.format(specs=untouched.specs)
+    ran = assay("compare", "first", "HEAD", "--specs", specs, *OPTIONS[2:])
+    assert ran.status == 2
+    assert "leads out of the revision" in ran.said
+
+
 def test_where_there_is_no_room_for_a_worktree_it_is_the_environment(assay, untouched, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device", "/somewhere")
@@ -181,6 +197,15 @@ class _Interrupting:
         raise KeyboardInterrupt
 
 
+def test_a_build_prints_lines_where_ci_asks_for_colours(tmp_path, monkeypatch):
+    """With a bar instead, its progress and its last message could not be read."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    environment = building.child_environment(tmp_path)
+    assert "FORCE_COLOR" not in environment
+    assert environment["PYTHONPATH"].split(os.pathsep) == [str(tmp_path), "/elsewhere"]
+
+
 def test_a_build_that_is_killed_names_the_signal(repository):
     tree = Tree("HEAD", "", repository.top, RECIPE)
     error = building._failure(tree, "gfx1201", -9, [])
@@ -188,6 +213,7 @@ def test_a_build_that_is_killed_names_the_signal(repository):
     assert "SIGKILL" in str(error)
 
 
+@pytest.mark.slow
 def test_a_hooks_variables_and_hooks_change_nothing(assay, untouched, monkeypatch, tmp_path):
     """A pre-commit hook is run with GIT_DIR and GIT_INDEX_FILE of its own repository."""
     hook = untouched.top / ".git" / "hooks" / "post-checkout"
@@ -247,6 +273,7 @@ def test_a_signal_in_the_middle_of_a_build_leaves_nothing(untouched, compile_cac
     assert out == ""
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("untouched")
 def test_a_lock_is_compared_with_what_a_revision_builds(assay, built):
     ran = assay("compare", built("gfx1201").lock, "HEAD", *OPTIONS)

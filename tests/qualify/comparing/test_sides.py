@@ -135,3 +135,18 @@ def test_files_are_compared_without_git(assay, toy, tmp_path, monkeypatch):
     assert shutil.which("git") is None
     assert assay("compare", toy, toy).status == 0
     assert "git: cannot be run" in refused(assay, toy, "HEAD", status=3)
+
+
+def test_two_variants_of_one_problem_are_refused(assay, toy, tmp_path):
+    """Paired by problem, one of them would silently stand for both."""
+    contents = contents_of(toy)
+    first, second = (next(item for item in contents.variants if item.id == row.id) for row in contents.rows[:2])
+    variants = [item._replace(problem=first.problem) if item is second else item for item in contents.variants]
+    path = tmp_path / "twice.assay"
+    write_bundle(path, contents._replace(variants=tuple(variants)))
+    assert "two variants of one problem" in refused(assay, toy, path)
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a\nb", "--", "~", "@{-1}", "HEAD^{tree}"])
+def test_a_name_that_is_nothing_is_refused(assay, toy, name):
+    refused(assay, "--", toy, name)
