@@ -16,7 +16,7 @@ from .store import CacheError, Store, default_cache_directory
 from .toolchain import Toolchain
 
 # Raised when the worker measures or judges differently, so that old entries are no longer found.
-_WORKER_VERSION = 3
+_WORKER_VERSION = 4
 _KEPT = frozenset({"compiled", "compile_error", "compiler_complaint", "abandoned"})
 _FIELDS = {field.name for field in dataclasses.fields(Outcome)} - {"cached"}
 
@@ -40,9 +40,14 @@ _ALWAYS: dict[str, Callable[[Any], bool]] = {
     "messages": lambda value: isinstance(value, str),
     "symbol": lambda value: isinstance(value, str),
     "seconds": lambda value: type(value) in (int, float),
+    "cpu_seconds": lambda value: type(value) in (int, float),
 }
 _PAIRS = ("sass_local", "assembler_spills")
-_OPTIONAL: dict[str, Callable[[Any], bool]] = {"instructions": _is_counts, **dict.fromkeys(_PAIRS, _is_pair)}
+_OPTIONAL: dict[str, Callable[[Any], bool]] = {
+    "instructions": _is_counts,
+    "ir_sha256": lambda value: isinstance(value, str),
+    **dict.fromkeys(_PAIRS, _is_pair),
+}
 
 
 def _is_outcome(fields: dict[str, Any]) -> bool:

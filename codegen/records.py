@@ -130,7 +130,9 @@ class Outcome:
     LLVM does when it drops inline assembly.  abandoned: more shared memory than the request allows, known before the
     last compiler stages, which were left out; only `shared_bytes` is known then.  crashed, timed_out: the worker died
     or was stopped; never cached.
-    messages: what the compiler printed.  shared_bytes: launch-time shared memory.  seconds: inside the worker.
+    messages: what the compiler printed.  shared_bytes: launch-time shared memory.  ir_sha256: of the Triton GPU IR, see
+    ir_text.  seconds: inside the worker; cpu_seconds: of processors, its tools' too, which other work on the machine
+    changes less.
     """
 
     status: OutcomeStatus
@@ -142,8 +144,10 @@ class Outcome:
     global_scratch_bytes: int | None = None
     profile_scratch_bytes: int | None = None
     triton_n_spills: int | None = None
+    ir_sha256: str | None = None
     instructions: Mapping[str, int] | None = None
     sass_local: tuple[int, int] | None = None
     assembler_spills: tuple[int, int] | None = None
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
     cached: bool = field(default=False, compare=False)

@@ -74,10 +74,12 @@ def check_waivers(
         for index, waiver in enumerate(parsed.model.waivers):
             path: KeyPath = ("waivers", index)
             if waiver.target not in targets:
-                faults.append(_unknown("target", waiver.target, targets, parsed.source, (*path, "target"), key=False))
+                faults.append(
+                    unknown_name("target", waiver.target, targets, parsed.source, (*path, "target"), key=False)
+                )
             if waiver.profile not in profiles:
                 faults.append(
-                    _unknown("profile", waiver.profile, profiles, parsed.source, (*path, "profile"), key=False)
+                    unknown_name("profile", waiver.profile, profiles, parsed.source, (*path, "profile"), key=False)
                 )
             try:
                 dt.date.fromisoformat(waiver.expires)
@@ -99,7 +101,7 @@ def check_profile(parsed: Parsed[ProfileFile], families: Mapping[str, FamilyFile
     for family, selection in parsed.model.families.items():
         path: KeyPath = ("families", family)
         if family not in families:
-            faults.append(_unknown("family", family, families, parsed.source, path))
+            faults.append(unknown_name("family", family, families, parsed.source, path))
             continue
         domains = {name: axis.values for name, axis in families[family].axes.items()}
         faults += check_predicate(selection, path, parsed.source, domains)
@@ -115,12 +117,12 @@ def check_family(parsed: Parsed[FamilyFile], targets: Collection[TargetFile], te
     """
     family, source = parsed.model, parsed.source
     axes: Domains = {name: axis.values for name, axis in family.axes.items()}
-    on_target: TargetDomains = {**axes, **_target_domains(targets)}
+    on_target: TargetDomains = {**axes, **target_domains(targets)}
     launch: Domains = {**{name: axis.values for name, axis in family.launch.items()}, **LAUNCH_FIELDS}
     faults: list[Fault] = []
     if not (templates / family.template).is_file():
         known = [path.name for path in sorted(templates.glob("*.j2"))]
-        faults.append(_unknown("template", family.template, known, source, ("template",), key=False))
+        faults.append(unknown_name("template", family.template, known, source, ("template",), key=False))
     faults += [
         Fault(
             source.where(("axes", name), key=True), f"{name} is taken", "a name that commands and launches do not use"
@@ -163,14 +165,14 @@ def check_family(parsed: Parsed[FamilyFile], targets: Collection[TargetFile], te
     return faults
 
 
-def _target_domains(targets: Collection[TargetFile]) -> dict[str, Collection[Any] | None]:
+def target_domains(targets: Collection[TargetFile]) -> dict[str, Collection[Any] | None]:
     """What each target fact can be.  A backend may be named without a target of it, so that families can be shared."""
     facts = [target_facts(target) for target in targets]
     seen = {name: tuple({fact[name]: None for fact in facts}) if facts else None for name in TARGET_FACTS}
     return {**seen, "target.backend": tuple(REQUIRED_BUDGETS)}
 
 
-def _unknown(
+def unknown_name(
     kind: str, name: str, known: Iterable[str], source: YamlSource, path: KeyPath, *, key: bool = True
 ) -> Fault:
     names = sorted(known)
@@ -215,13 +217,13 @@ def _check_arguments(family: FamilyFile, source: YamlSource, axes: Domains) -> l
         if argument.of is None:
             continue
         if argument.of not in pointers:
-            faults.append(_unknown("pointer argument", argument.of, pointers, source, (*path, "of"), key=False))
+            faults.append(unknown_name("pointer argument", argument.of, pointers, source, (*path, "of"), key=False))
         elif not faults and _outlives(argument, pointers[argument.of], axes):
             given = f"{argument.name} in problems without {argument.of}"
             faults.append(Fault(source.where((*path, "of")), given, f"a when that implies that of {argument.of}"))
         elif argument.dim is not None and argument.dim not in (shape := pointers[argument.of].shape or []):
             faults.append(
-                _unknown(f"dimension of {argument.of}", argument.dim, shape, source, (*path, "dim"), key=False)
+                unknown_name(f"dimension of {argument.of}", argument.dim, shape, source, (*path, "dim"), key=False)
             )
     return faults
 
@@ -273,7 +275,7 @@ def _check_dtype_by(argument: ArgumentSpec, path: KeyPath, source: YamlSource, a
         return [Fault(source.where(here), f"{len(argument.dtype_by)} axes", "exactly one axis")]
     ((axis, choices),) = argument.dtype_by.items()
     if axis not in axes:
-        return [_unknown("axis", axis, axes, source, (*here, axis))]
+        return [unknown_name("axis", axis, axes, source, (*here, axis))]
     missing = [spell(value) for value in axes[axis] if spell(value) not in choices]
     faults = [
         Fault(source.where((*here, axis)), f"no dtype for {value}", f"one for every value of {axis}")
@@ -281,7 +283,7 @@ def _check_dtype_by(argument: ArgumentSpec, path: KeyPath, source: YamlSource, a
     ]
     known = [spell(value) for value in axes[axis]]
     faults += [
-        _unknown(f"value of {axis}", value, known, source, (*here, axis, value))
+        unknown_name(f"value of {axis}", value, known, source, (*here, axis, value))
         for value in choices
         if value not in known
     ]
@@ -298,7 +300,7 @@ def _check_alignment(argument: ArgumentSpec, path: KeyPath, source: YamlSource, 
     if alignment.axis is None:
         return []
     if alignment.axis not in axes:
-        return [_unknown("axis", alignment.axis, axes, source, (*here, "axis"), key=False)]
+        return [unknown_name("axis", alignment.axis, axes, source, (*here, "axis"), key=False)]
     wrong = [value for value in axes[alignment.axis] if type(value) is not int or value not in (1, 2, 4, 8, 16)]
     return [Fault(source.where((*here, "axis")), f"{value} bytes", "1, 2, 4, 8 or 16 bytes") for value in wrong]
 
@@ -312,7 +314,7 @@ def _check_constants(family: FamilyFile, source: YamlSource, names: Domains, on_
             faults.append(Fault(source.where(path), f"{len(given)} rules", "value_of, next_power_of_two or literal"))
         for key, name in given.items():
             if key != "literal" and name not in names:
-                faults.append(_unknown("axis or launch field", name, names, source, (*path, key), key=False))
+                faults.append(unknown_name("axis or launch field", name, names, source, (*path, key), key=False))
             elif key == "next_power_of_two" and not all(type(v) is int and v > 0 for v in names[name]):
                 faults.append(Fault(source.where((*path, key)), f"next_power_of_two: {name}", "positive integers only"))
         if rule.at_least is not None:
@@ -335,7 +337,7 @@ def _check_grid(family: FamilyFile, source: YamlSource, names: Domains) -> list[
             path: KeyPath = ("grid", axis, index)
             dims, slash, per_program = term.partition("/")
             unknown = [dim for dim in dims.split("*") if dim not in known]
-            faults += [_unknown("dimension", dim, known, source, path, key=False) for dim in unknown]
+            faults += [unknown_name("dimension", dim, known, source, path, key=False) for dim in unknown]
             if slash:
                 faults += _check_per_program(per_program, family, names, source, path)
     return faults
@@ -350,7 +352,7 @@ def _check_per_program(name: str, family: FamilyFile, names: Domains, source: Ya
         )
     if name not in names:
         known = [*names, *family.constants]
-        return [_unknown("constant, axis or launch field", name, known, source, path, key=False)]
+        return [unknown_name("constant, axis or launch field", name, known, source, path, key=False)]
     if all(type(value) is int and value > 0 for value in names[name]):
         return []
     return [Fault(source.where(path), name, "a constant, axis or launch field of positive integers")]
@@ -407,7 +409,7 @@ def _check_dispatch(family: FamilyFile, source: YamlSource, axes: Domains, on_ta
     faults: list[Fault] = []
     for name, how in family.dispatch.items():
         if name not in axes:
-            faults.append(_unknown("axis", name, axes, source, ("dispatch", name)))
+            faults.append(unknown_name("axis", name, axes, source, ("dispatch", name)))
         elif how != "equal" and not all(type(value) is int for value in axes[name]):
             faults.append(Fault(source.where(("dispatch", name)), f"{name}: {how}", "equal, as the axis is no integer"))
     for index, condition in enumerate(family.conditions):
@@ -420,10 +422,10 @@ def _check_dispatch(family: FamilyFile, source: YamlSource, axes: Domains, on_ta
         dims = {dim for argument in family.arguments for dim in argument.shape or ()} | family.dimensions.keys()
         for name in condition.product_of:
             if name not in dims:
-                faults.append(_unknown("dimension", name, dims, source, (*path, "product_of")))
+                faults.append(unknown_name("dimension", name, dims, source, (*path, "product_of")))
         for name in condition.extent_of:
             if name not in pointers:
-                faults.append(_unknown("pointer", name, pointers, source, (*path, "extent_of")))
+                faults.append(unknown_name("pointer", name, pointers, source, (*path, "extent_of")))
         if condition.field in RESERVED_NAMES:
             faults.append(Fault(source.where((*path, "field")), f"{condition.field} is taken", "another name"))
         if condition.field in axes:

@@ -257,6 +257,27 @@ class InstructionRule(SpecModel):
     reason: Text
 
 
+class Workaround(SpecModel):
+    """A form of the kernel that exists for a weakness of the compiler, and the plain form that it stands in for."""
+
+    name: Name
+    reason: Text
+    since: Annotated[
+        str,
+        StringConstraints(pattern=r"^[0-9]+(\.[0-9]+){1,3}$"),
+        Field(description="version of the compiler that was found to need it, quoted"),
+    ]
+    when: Annotated[When, Field(description="variants that have the workaround; excludes the alternative")]
+    alternative: Annotated[
+        dict[Name, AxisValue],
+        Field(min_length=1, description="axis and launch values of the plain form; all else stays as it is"),
+    ]
+    hardware: Annotated[
+        list[str],
+        Field(description="instructions of which the plain form must have one, or the compiler does it in software"),
+    ] = []
+
+
 class Tolerance(SpecModel):
     absolute: Annotated[float, Field(ge=0)]
     relative: Annotated[float, Field(ge=0)]
@@ -283,6 +304,7 @@ class FamilyFile(SpecModel):
     conditions: list[DispatchCondition] = []
     preferences: list[Preference] = []
     instructions: list[InstructionRule] = []
+    workarounds: list[Workaround] = []
     budgets: Budgets = Budgets()
     tolerance: Tolerance
 

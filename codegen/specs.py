@@ -24,6 +24,7 @@ from . import spec_checks
 from .reach import check_reach
 from .spec_models import FamilyFile, ProfileFile, TargetFile, Waiver, WaiverFile
 from .spec_parse import Parsed, parse_model
+from .workaround_checks import check_workarounds
 from .yaml_source import read_yaml_file
 
 _KINDS = ("targets", "profiles", "families", "templates", "waivers")
@@ -96,6 +97,7 @@ def load_specs(directory: Path) -> SpecSet:
     faults += [fault for parsed in targets.values() for fault in spec_checks.check_target(parsed)]
     for parsed in families.values():
         faults += spec_checks.check_family(parsed, target_models, specs.templates)
+        faults += check_workarounds(parsed, target_models)
     # A profile is judged against families that could be read; where one could not, its own faults come first.
     if not faults:
         family_models = {name: parsed.model for name, parsed in families.items()}

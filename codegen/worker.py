@@ -21,6 +21,7 @@ from typing import Any, TextIO
 from assay import objects
 
 from .environment import compile_environment
+from .ir_text import ir_sha256
 from .records import sha256_hex
 
 # LLVM and MLIR print and go on; Triton then returns an object without the instruction that could not be assembled.
@@ -38,7 +39,7 @@ def compile_in_worker(request: dict[str, Any], scratch: str, keep: bool = False)
     `scratch` is a folder to make; a worker that dies leaves it, with what was printed, to its caller.  keep: leave it
     in any case; `texts` reads the compiler's texts out of it.
     """
-    started = time.perf_counter()
+    started, used = time.perf_counter(), _processor_seconds()
     os.mkdir(scratch)
     environment = compile_environment(
         dict(os.environ), os.path.join(scratch, TRITON_CACHE), line_info=request["line_info"]
@@ -50,11 +51,19 @@ def compile_in_worker(request: dict[str, Any], scratch: str, keep: bool = False)
         shutil.rmtree(scratch, ignore_errors=True)
     try:
         outcome = _judge(request, result, failure, text)
-    except (objects.ObjectError, LookupError, OSError) as error:
+    except (objects.ObjectError, LookupError, OSError, AttributeError) as error:
         # The tools that measure may have been killed or found no room; a later run must not read that as a verdict.
+        # Another version of the compiler may lack a figure.
         outcome = {"status": "crashed", "messages": f"the code object cannot be inspected: {error}"}
     outcome["seconds"] = time.perf_counter() - started
+    outcome["cpu_seconds"] = _processor_seconds() - used
     return outcome
+
+
+def _processor_seconds() -> float:
+    """Of this process and of the assemblers and disassemblers that it ran and waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 class _TooMuchSharedMemory(Exception):
@@ -109,7 +118,7 @@ def _shared_memory_limit(limit: int | None) -> Iterator[None]:
 
     What is left out then, LLVM and the assembler, is most of the time.
     """
-    from triton import knobs
+    hooks = _stage_hooks()
 
     def watch(_backend: Any = None, stages: Any = None, *_: Any) -> tuple[str, str]:
         if stages is not None:
@@ -124,14 +133,23 @@ def _shared_memory_limit(limit: int | None) -> Iterator[None]:
             stages["llir"] = lower_and_look
         return "assay", "assay"  # what Triton adds to the key of its own cache, which is empty
 
-    if limit is None:
+    if limit is None or hooks is None:
         yield
         return
-    knobs.runtime.add_stages_inspection_hook = watch
+    hooks.add_stages_inspection_hook = watch
     try:
         yield
     finally:
-        knobs.runtime.add_stages_inspection_hook = None
+        hooks.add_stages_inspection_hook = None
+
+
+def _stage_hooks() -> Any:
+    """Where the compiler takes a hook on its stages; None for versions that have none, which compile to the end."""
+    try:
+        from triton import knobs
+    except ImportError:
+        return None
+    return knobs.runtime if hasattr(knobs.runtime, "add_stages_inspection_hook") else None
 
 
 def _attributes(request: dict[str, Any], names: list[str]) -> dict[tuple[int], list[list[Any]]]:
@@ -193,8 +211,14 @@ def _judge(request: dict[str, Any], result: Any, failure: str, printed: str) -> 
         "shared_bytes": metadata.shared,
         "global_scratch_bytes": getattr(metadata, "global_scratch_size", None),
         "profile_scratch_bytes": getattr(metadata, "profile_scratch_size", None),
+        "ir_sha256": _ir_hash(result),
         **measured,
     }
+
+
+def _ir_hash(result: Any) -> str | None:
+    text = result.asm.get("ttgir")
+    return ir_sha256(text) if isinstance(text, str) else None
 
 
 def _measure_hip(result: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Source of names, types and of which keys are required: LLVM AMDGPUUsage, 'Code O
 
 from __future__ import annotations
 
+import re
 import struct
 from collections import Counter
 from collections.abc import Iterator
@@ -19,7 +20,10 @@ from assay.objects.elf import Elf
 
 NOTE_OWNER = b"AMDGPU\0"
 NT_AMDGPU_METADATA = 32
-TARGET_PREFIX = "amdgcn-amd-amdhsa--"
+# The triple before the target id.  LLVM from 2026 on (llvm-project 206480), and so Triton 3.9, spells it with the
+# sub-architecture and names the empty environment: `amdgpu12.01-amd-amdhsa-unknown-gfx1201`.
+_TRIPLE = re.compile(r"(?:amdgcn-amd-amdhsa-|amdgpu[0-9]+\.[0-9a-z]+-amd-amdhsa-(?:unknown)?)-")
+_TRIPLES = "amdgcn-amd-amdhsa--<processor> or amdgpu<sub-architecture>-amd-amdhsa-unknown-<processor>"
 
 _NOTE_HEADER = struct.Struct("<III")
 _U32_MAX = 0xFFFFFFFF
@@ -186,10 +190,11 @@ def _check_version(problems: _Problems, version: Any) -> None:
 def _target(problems: _Problems, target: Any, code_object_version: int) -> str | None:
     if target is None and code_object_version < 4:
         return None
-    if not isinstance(target, str) or not target.startswith(TARGET_PREFIX):
-        problems.add("note: amdhsa.target", _kind(target), f"{TARGET_PREFIX}<processor>")
+    triple = _TRIPLE.match(target) if isinstance(target, str) else None
+    if triple is None:
+        problems.add("note: amdhsa.target", _kind(target), _TRIPLES)
         return None
-    return target.removeprefix(TARGET_PREFIX)
+    return target[triple.end() :]
 
 
 def _kernel(problems: _Problems, index: int, value: Any) -> NoteKernel:

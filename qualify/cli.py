@@ -26,12 +26,15 @@ from .commands.retarget_command import retarget_command
 from .commands.run_command import run_command
 from .commands.schema_command import schema_command
 from .commands.show_command import show_command
+from .commands.upgrade_command import upgrade_command
 from .commands.verify_command import verify_command
 from .commands.wheel_command import wheel_command
 from .comparing.errors import BuildEnvironmentError
 from .device.errors import NotAvailable, RetargetError
 from .executing import EvidenceError
 from .lock import LockError
+from .upgrading.building import BuildFailed
+from .upgrading.environments import EnvironmentFailed
 from .wheel_building import WheelError
 
 # The first that fits decides.  A bundle that cannot be written is the environment's fault; commands that read one say
@@ -41,6 +44,8 @@ _STATUSES: tuple[tuple[type[FaultsError], int], ...] = (
     (NotAvailable, NO_EVIDENCE),
     (ToolchainError, BAD_ENVIRONMENT),
     (CacheError, BAD_ENVIRONMENT),
+    (EnvironmentFailed, BAD_ENVIRONMENT),
+    (BuildFailed, BAD_ENVIRONMENT),
     (BuildEnvironmentError, BAD_ENVIRONMENT),
     (LockError, FAILED),
     (MergeError, FAILED),
@@ -75,6 +80,7 @@ for _command in (
     wheel_command,
     kv_size_command,
     coverage_command,
+    upgrade_command,
     compare_command,
 ):
     assay.add_command(_command)

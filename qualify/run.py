@@ -33,8 +33,11 @@ from .reports.json_report import report
 from .reports.record import RunRecord
 from .selection import PART_SUFFIX, ProblemResult, Selector, problems_only
 from .waiving import WaiverBook, today_utc
+from .workaround_verdicts import UNDECIDED, WatchedWorkaround
+from .workarounds import Progress as WatchProgress
+from .workarounds import WorkaroundWatch
 
-QUALIFIED, GATE_FAILED, TOOLCHAIN_DIFFERS = 0, 1, 3
+QUALIFIED, GATE_FAILED, TOOLCHAIN_DIFFERS, NOT_EXECUTED = 0, 1, 3, 4
 # Damaged cache entries that a warning names.
 _NAMED_ENTRIES = 3
 
@@ -44,7 +47,7 @@ class RunOptions:
     """What `assay qualify` was asked for.  only: a part of the problems; then no bundle takes the full one's name.
 
     reports: names of `reports.formats.FORMATS`, to be written whatever the verdict is.  evidence: the levels to
-    produce; `static` always is.
+    produce; `static` always is.  workarounds: compare each with its plain form.
     """
 
     target: str
@@ -59,6 +62,7 @@ class RunOptions:
     check: bool
     reports: tuple[str, ...] = DEFAULT
     evidence: tuple[str, ...] = ("static",)
+    workarounds: bool = False
 
     @property
     def folder(self) -> Path:
@@ -93,7 +97,7 @@ class RunResult:
     """What came of it.  status: the exit status; messages: why, for a person; complaints: about waivers and
     the size of the bundle.
 
-    written: files, in order.  document: the JSON report.
+    written: files, in order.  document: the JSON report.  watched: workarounds, None where none was asked for.
     """
 
     results: list[ProblemResult]
@@ -107,20 +111,32 @@ class RunResult:
     """That the lock was compared and matches; empty where it was not, or does not."""
     written: list[Path] = field(default_factory=list)
     document: dict[str, Any] = field(default_factory=dict)
+    watched: tuple[WatchedWorkaround, ...] | None = None
 
     @property
     def verdict(self) -> str:
         """The outcome in words."""
         if self.complaints or any(not result.qualified for result in self.results):
             return "NOT QUALIFIED"
-        return {QUALIFIED: "QUALIFIED", TOOLCHAIN_DIFFERS: "OTHER COMPILER BUILD"}.get(self.status, "LOCK DIFFERS")
+        said = {
+            QUALIFIED: "QUALIFIED",
+            TOOLCHAIN_DIFFERS: "OTHER COMPILER BUILD",
+            NOT_EXECUTED: "WORKAROUNDS NOT COMPARED",
+        }
+        return said.get(self.status, "LOCK DIFFERS")
 
 
 Progress = Callable[[ProblemResult], None]
 
 
-def qualify(specs: SpecSet, options: RunOptions, problems_found: Callable[[int], Progress]) -> RunResult:
-    """One run.  `problems_found` hears how many problems there are and returns the callback for each finished one.
+def qualify(
+    specs: SpecSet,
+    options: RunOptions,
+    problems_found: Callable[[int], Progress],
+    workarounds_found: WatchProgress = lambda _count: lambda _line: None,
+) -> RunResult:
+    """One run.  `problems_found` hears how many problems there are and returns the callback for each finished one;
+    `workarounds_found` the same of comparisons of workarounds.
 
     Raises FaultsError for everything that stops it before a verdict: SpecError and TemplateError (bad input),
     ToolchainError and CacheError (environment), BundleError (the bundle or a report cannot be written).
@@ -147,9 +163,12 @@ def qualify(specs: SpecSet, options: RunOptions, problems_found: Callable[[int],
         levels = [Executions(level, verdicts, pool) for level, pool in pools if level.name in options.evidence]
         selector = Selector(specs, target, builder, waivers, levels)
         results = selector.run(problems, problems_found(len(problems)))
+        watched = None
+        if options.workarounds:
+            watched = WorkaroundWatch(specs, target, builder, levels).run(results, workarounds_found)
     specs.check_unchanged()
     now = locks.lock_of(options.target, options.profile, toolchain, results)
-    run = RunResult(results, [], QUALIFIED)
+    run = RunResult(results, [], QUALIFIED, watched=watched)
     run.warnings = [
         *_override_warnings(),
         *_damage_warning(cache.damaged, "compiled"),
@@ -170,6 +189,7 @@ def qualify(specs: SpecSet, options: RunOptions, problems_found: Callable[[int],
     about_gates = len(run.messages)
     _compare_lock(run, options, now)
     about_lock = run.messages[about_gates:]
+    _judge_workarounds(run)
     contents = None
     if run.status == QUALIFIED:
         contents = bundle_contents(specs, target, options.contents_profile, toolchain, results)
@@ -187,6 +207,7 @@ def qualify(specs: SpecSet, options: RunOptions, problems_found: Callable[[int],
         complaints=tuple(run.complaints),
         lock_messages=tuple(about_lock),
         warnings=tuple(run.warnings),
+        watched=watched,
         lock_path=options.lock_path,
     )
     run.document = report(record)
@@ -210,6 +231,18 @@ def _require_evidence(options: RunOptions, target: TargetFile, families: list[st
         require_interpretation(families)
     if EMULATED.name in options.evidence:
         require_emulation(target, families)
+
+
+def _judge_workarounds(run: RunResult) -> None:
+    """A workaround that is needed is no failure; a comparison that nothing here can decide is evidence that is not."""
+    undecided = [item for item in run.watched or () if item.verdict == UNDECIDED]
+    for item in undecided:
+        run.messages.append(
+            f"workaround {item.workaround.name} of {item.family}: its plain form passes what was judged and was not "
+            "executed; ask for --evidence emulated where there is an emulator"
+        )
+    if undecided and run.status == QUALIFIED:
+        run.status = NOT_EXECUTED
 
 
 def _did_not_compile(judgement: Judgement) -> bool:

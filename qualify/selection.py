@@ -38,6 +38,11 @@ class ProblemResult:
     def qualified(self) -> bool:
         return self.chosen is not None
 
+    @property
+    def judged(self) -> tuple[Judgement, ...]:
+        """Every candidate that was tried, the chosen one last."""
+        return (*self.rejected, *([self.chosen] if self.chosen else []))
+
     def nearest(self) -> Judgement | None:
         """The rejected candidate with the fewest broken budgets, and among those the least over.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -78,8 +79,10 @@ class Progress:
         return self._finished
 
     def count(self, total: int) -> Callable[[str], None]:
-        """Begin with `total` pieces of work; the callback takes a line about each one as it is finished."""
-        self._total = total
+        """Begin, again, with `total` pieces of work; the callback takes a line about each one as it is finished."""
+        self._total, self._done = total, 0
+        if self._bar is not None:
+            self._bar.stop()
         if self._out.is_terminal:
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
             self._bar = rich.progress.Progress(*columns, console=self._out, transient=True)
@@ -99,6 +102,24 @@ class Progress:
         tried = len(result.rejected) + (1 if result.chosen else 0)
         label = f"{result.problem.family} {result.problem.label}"
         self._advance(f"{verdict} {label} ({tried} tried)")
+
+
+class Progresses:
+    """Several pieces of long work, one after the other, each with a progress of its own.  A context manager."""
+
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Progresses:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def of(self, what: str) -> Progress:
+        """The progress of the next one; that of the one before ends."""
+        self._stack.close()
+        return self._stack.enter_context(Progress(what))
 
 
 def print_results(out: Console, target: TargetFile, results: list[ProblemResult]) -> None:

@@ -26,7 +26,7 @@ class _Shape:
 
     lengths, splits, behind: of each request.  behind: keys after the last query's own; below zero where it stands
     behind the last key, as padding rows of a batch may.  nan: in the first request's last query head, and in a key of
-    the second.
+    the second.  apart: keys from one query of a request to the next; where it is more than one, the first stands last.
     """
 
     name: str
@@ -41,6 +41,7 @@ class _Shape:
     behind: tuple[int, ...] = ()
     codes: bool = False
     nan: bool = False
+    apart: int = 1
 
 
 # Chosen pairwise from length, splits, window, layout and batch (tests/reference computes what is covered), with tile
@@ -75,10 +76,16 @@ _QUERIES = {
     (8, 32): ((4, 8), (8, 3), (5, 6), (2, 12)),
     (8, 64): ((8, 8), (8, 9), (3, 24), (7, 5)),
 }
+# The same for 512 elements, where blocks of 16 take any number.
+_QUERIES_OF_512 = {1: ((1, 16), (1, 40), (1, 9)), 8: ((2, 8), (8, 5), (3, 24), (1, 7))}
 # What a published proof that a kernel change left other kernels alone ran: 81 calls with the three cache formats.
 _ISOLATION_HEADS, _ISOLATION_ROWS, _ISOLATION_KEYS = ((128, 4), (128, 8), (256, 8)), (1, 3, 8), (17, 8192, 32768)
 # Every finite code, in both orientations; for problems whose cache holds codes.
 _CODES = _Shape("every code", (61,) * 16, (1,) * 16, 1, 61, codes=True)
+
+# Whole tiles that one query of a request has no key in, before its first as well as behind its last; for problems of
+# several queries.  Some stand before the first key of the request.
+_APART = _Shape("queries more than a tile and a window apart", (600, 45, 333), (1, 2, 3), 3, 19, kv_heads=2, apart=70)
 
 _LENGTHS = (1, 17, 31, 32, 33, 513, 2048, 0)
 _SPLITS = (1, 8, 64)
@@ -88,7 +95,7 @@ _LAYOUTS = ("dense", "padded", "offset")
 
 def cases(axes: Mapping[str, Any], every: bool) -> list[Case]:
     """About a dozen calls for a problem; with `every`, each length x splits x window x layout besides."""
-    shapes = [*_CHOSEN, *([_CODES] if _quantised(axes) else [])]
+    shapes = [*_CHOSEN, *([_CODES] if _quantised(axes) else []), *([_APART] if axes["rows"] > 1 else [])]
     if every:
         shapes += _every_shape(windows=_WINDOWS if axes["window"] else _WINDOWS[-1:])
     return [_make(axes, shape, number) for number, shape in enumerate(shapes)]
@@ -143,7 +150,7 @@ class _Contents:
 
 def _make(axes: Mapping[str, Any], shape: _Shape, number: int, queries: tuple[int, int] | None = None) -> Case:
     """queries: (rows, gqa); None takes those of the case's number."""
-    queries = queries or _queries(axes, number)
+    queries = queries or _queries(axes, shape, number)
     rng = np.random.default_rng([number, axes["head_dim"], *queries])
     keys = sum(shape.lengths)
     slots = keys + 5
@@ -174,12 +181,14 @@ def _make(axes: Mapping[str, Any], shape: _Shape, number: int, queries: tuple[in
     return Case(shape.name, tensors, scalars, dims, ("partial_out", "partial_lse"), facts, limits)
 
 
-def _queries(axes: Mapping[str, Any], number: int) -> tuple[int, int]:
-    """(rows, gqa) of a problem's case of that number."""
+def _queries(axes: Mapping[str, Any], shape: _Shape, number: int) -> tuple[int, int]:
+    """(rows, gqa) of a problem's case of that number; as many rows as can be where they stand apart."""
     most = axes["block_m"]
     alone = ((1, most), (1, most - most // 4), (1, most // 2 + 1))
     chosen = _QUERIES.get((axes["rows"], most), alone)
-    return chosen[number % len(chosen)]
+    if axes["head_dim"] == 512:
+        chosen = _QUERIES_OF_512[axes["rows"]]
+    return max(chosen) if shape.apart > 1 else chosen[number % len(chosen)]
 
 
 def _random_contents(
@@ -296,10 +305,11 @@ def _requests(shape: _Shape, rows: int, indices: NDArray[np.int32], slots: int) 
     listed = np.concatenate([np.full(before, slots + 1000), indices, np.full(64, slots + 1000)]).astype(np.int32)
     behind = shape.behind or (0,) * len(shape.lengths)
     last = np.array(shape.lengths, np.int64) - 1 - np.array(behind)
+    before_last = np.arange(rows - 1, -1, -1) if shape.apart == 1 else shape.apart * np.arange(rows)
     return {
         "indptr": dense(np.cumsum([before, *shape.lengths]).astype(np.int32)),
         "indices": dense(listed),
-        "q_positions": dense(last[:, None] - np.arange(rows - 1, -1, -1)),
+        "q_positions": dense(last[:, None] - before_last),
         "num_kv_splits": dense(np.array(shape.splits, np.int32)),
     }
 

@@ -9,23 +9,23 @@ from typing import Any
 import click
 
 from assay.bundle import Fault
-from assay.codegen.builder import DEFAULT_TIME_LIMIT, default_jobs
 from assay.codegen.cache import default_cache_directory
 from assay.codegen.specs import load_specs
 from assay.qualify import terminal
 from assay.qualify.device.levels import DEVICE, EMULATED, INTERPRETED, LEVELS, RETARGETED, STATIC
 from assay.qualify.executing import NOT_INTERPRETABLE, EvidenceError
 from assay.qualify.run import RunOptions, RunResult, qualify
+from assay.qualify.workaround_printing import print_workarounds
 
 from .options import (
-    LONGEST_TIME_LIMIT,
-    Finite,
+    jobs_option,
     json_option,
     only_option,
     profile_option,
     report_option,
     single,
     specs_option,
+    time_limit_option,
 )
 
 PRODUCED_HERE = (STATIC, INTERPRETED, EMULATED)
@@ -41,7 +41,7 @@ _MADE_BY = {
 @click.command("qualify")
 @click.option("--target", required=True, multiple=True, callback=single, help="Target to build for, such as gfx1201.")
 @profile_option
-@click.option("--jobs", type=click.IntRange(1, 512), default=default_jobs, show_default="processors")
+@jobs_option
 @click.option(
     "--evidence",
     type=click.Choice(LEVELS),
@@ -54,13 +54,8 @@ _MADE_BY = {
 )
 @click.option("--update-lock", is_flag=True, help="Accept every difference to the lock.")
 @click.option("--check", is_flag=True, help="Judge only; write no bundle, lock or report.")
-@click.option(
-    "--time-limit",
-    type=Finite(min=1, max=LONGEST_TIME_LIMIT),
-    default=DEFAULT_TIME_LIMIT,
-    show_default=True,
-    help="Seconds a kernel.",
-)
+@time_limit_option("a kernel")
+@click.option("--workarounds", is_flag=True, help="Compare each workaround of a family with its plain form.")
 @report_option
 @specs_option
 @only_option
@@ -75,6 +70,7 @@ def qualify_command(
     update_lock: bool,
     check: bool,
     time_limit: float,
+    workarounds: bool,
     reports: tuple[str, ...],
     specs: Path,
     only: dict[str, tuple[str, ...]],
@@ -104,9 +100,10 @@ def qualify_command(
         check=check,
         reports=reports,
         evidence=tuple(level for level in PRODUCED_HERE if level in levels),
+        workarounds=workarounds,
     )
     with terminal.Progress(f"{target} {profile}") as progress:
-        result = qualify(loaded, options, progress.start)
+        result = qualify(loaded, options, progress.start, progress.count)
     if as_json:
         click.echo(json.dumps(result.document, ensure_ascii=False))
     _print_run(terminal.console(error=as_json), loaded.target(target), options, result)
@@ -117,6 +114,8 @@ def _print_run(out: Any, target: Any, options: RunOptions, run: RunResult) -> No
     terminal.print_results(out, target, run.results)
     terminal.print_near_limits(out, target, run.results)
     terminal.print_changes(out, run.changes)
+    if run.watched is not None:
+        print_workarounds(out, target, run.watched)
     for warning in run.warnings:
         out.print(f"warning: {warning}", style="yellow", markup=False)
     for message in run.messages:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
@@ -11,6 +12,7 @@ from assay.qualify.emulating import EMULATED
 from assay.qualify.gates import Judgement, Reason
 from assay.qualify.interpreting import INTERPRETED
 from assay.qualify.selection import ProblemResult
+from assay.qualify.workaround_verdicts import document
 
 from .record import RunRecord
 
@@ -25,8 +27,10 @@ def report(run: RunRecord) -> dict[str, Any]:
         "profile": run.profile,
         "verdict": run.verdict,
         "toolchain": {**run.toolchain.to_dict(), "python": python_build()},
+        "build": _build(run),
         "warnings": list(run.warnings),
         "problems": [_problem(run, result) for result in run.results],
+        "workarounds": None if run.watched is None else [document(watched) for watched in run.watched],
         "lock_changes": [
             {"kind": change.kind, "problem": change.key, "details": [list(item) for item in change.details]}
             for change in run.changes
@@ -56,6 +60,9 @@ def _problem(run: RunRecord, result: ProblemResult) -> dict[str, Any]:
                 "launch": dict(judgement.variant.candidate.launch),
                 "resources": judgement.resources.to_dict() if judgement.resources else None,
                 "reasons": [_reason(reason) for reason in judgement.reasons],
+                "machine_code_sha256": _machine_code(judgement),
+                "ir_sha256": judgement.outcome.ir_sha256,
+                "compile_cpu_seconds": round(judgement.outcome.cpu_seconds, 3),
             }
             for judgement in result.rejected
         ],
@@ -76,9 +83,31 @@ def _variant(run: RunRecord, result: ProblemResult, judgement: Judgement) -> dic
         "interpretation": _execution(judgement, INTERPRETED.name),
         "emulation": _execution(judgement, EMULATED.name),
         "code_sha256": code_sha256(judgement),
+        "machine_code_sha256": _machine_code(judgement),
+        "ir_sha256": judgement.outcome.ir_sha256,
+        "compile_cpu_seconds": round(judgement.outcome.cpu_seconds, 3),
         "instructions": dict(sorted((judgement.outcome.instructions or {}).items())),
         "compiler_messages": judgement.outcome.messages,
     }
+
+
+def _build(run: RunRecord) -> dict[str, Any]:
+    """What compiling took, each candidate once, when it was compiled; those from the cache bring the seconds from then.
+
+    cpu_seconds: of processors; compile_seconds: of the clock, in workers.
+    """
+    outcomes = {id(judgement.outcome): judgement.outcome for result in run.results for judgement in result.judged}
+    return {
+        "candidates": len(outcomes),
+        "from_cache": sum(outcome.cached for outcome in outcomes.values()),
+        "compile_seconds": round(sum(outcome.seconds for outcome in outcomes.values()), 3),
+        "cpu_seconds": round(sum(outcome.cpu_seconds for outcome in outcomes.values()), 3),
+    }
+
+
+def _machine_code(judgement: Judgement) -> str | None:
+    """Hash of the kernel's instructions alone, without what else the file holds, such as the compiler's name."""
+    return hashlib.sha256(judgement.kernel.code).hexdigest() if judgement.kernel else None
 
 
 def _execution(judgement: Judgement, level: str) -> dict[str, Any] | None:

@@ -46,9 +46,9 @@ def _section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> 
     given = list(rows)
     if not given:
         return []
-    parts = [f"### {text(title)} ({len(given)})", _table(head, given[:_OPEN_ROWS])]
+    parts = [f"### {text(title)} ({len(given)})", table(head, given[:_OPEN_ROWS])]
     if folded := given[_OPEN_ROWS:_ALL_ROWS]:
-        parts.append(_details(f"{len(folded)} more", _table(head, folded)))
+        parts.append(_details(f"{len(folded)} more", table(head, folded)))
     if left := len(given) - _ALL_ROWS:
         parts += [f"… and {left} more in report.json."] if left > 0 else []
     return parts
@@ -59,7 +59,8 @@ def _details(title: str, content: str) -> str:
     return f"<details><summary>{html.escape(title)}</summary>\n\n{content}\n\n</details>"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; cells may hold any text."""
     lines = [head, ["---"] * len(head), *([text(cell) for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -89,7 +90,7 @@ def _near(run: RunRecord) -> list[str]:
         (key_of(result), "; ".join(map(str, limits)), result.chosen.variant.id if result.chosen else "")
         for result, limits in run.near
     ]
-    table = _table(("problem", "near", "variant"), rows[:_ALL_ROWS])
+    listed = table(("problem", "near", "variant"), rows[:_ALL_ROWS])
     left = f"\n\n… and {len(rows) - _ALL_ROWS} more in report.json." if len(rows) > _ALL_ROWS else ""
     line = text(summary(limits for _, limits in run.near))
-    return ["### Near a limit", f"{line}.", _details("which", table + left)]
+    return ["### Near a limit", f"{line}.", _details("which", listed + left)]

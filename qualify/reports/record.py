@@ -15,6 +15,7 @@ from assay.qualify.headroom import NearLimit, near_limits
 from assay.qualify.lock import LockChange
 from assay.qualify.occupancy import Occupancy, occupancy_of
 from assay.qualify.selection import ProblemResult
+from assay.qualify.workaround_verdicts import WatchedWorkaround
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class RunRecord:
 
     status: the exit status.  said: the outcome in words, as the terminal says it.  messages: all that a person is told
     of why the run failed; of these, complaints are about waivers and lock_messages about the lock as a whole.
+    watched: workarounds and their plain forms, None where that was not asked for.
     """
 
     specs: SpecSet
@@ -38,6 +40,7 @@ class RunRecord:
     lock_messages: tuple[str, ...]
     warnings: tuple[str, ...]
     lock_path: Path
+    watched: tuple[WatchedWorkaround, ...] | None = None
 
     @property
     def verdict(self) -> str:

@@ -27,7 +27,9 @@ OUTCOME = Outcome(
     instructions={"v_add_f32": 3},
     sass_local=(1, 2),
     assembler_spills=(0, 4),
+    ir_sha256="cd" * 32,
     seconds=0.5,
+    cpu_seconds=0.75,
 )
 
 

@@ -201,11 +201,22 @@ def test_a_value_of_the_wrong_type_or_range_is_refused(synthetic, record):
         {"amdhsa.version": "1.2"},
         {"amdhsa.target": None},
         {"amdhsa.target": "gfx1201"},
+        {"amdhsa.target": "amdgpu-amd-amdhsa--gfx1201"},
+        {"amdhsa.target": "amdgpu12.01-amd-amdpal-unknown-gfx1201"},
+        {"amdhsa.target": "amdgpu12.01-amd-amdhsa-unknown-gfx1200"},
     ],
     ids=str,
 )
 def test_a_note_of_another_shape_is_refused(synthetic, root):
     refusal(synthetic.build_hsaco(synthetic.kernel(), root=root))
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["amdgcn-amd-amdhsa--gfx1201", "amdgpu12.01-amd-amdhsa-unknown-gfx1201", "amdgpu12.01-amd-amdhsa--gfx1201"],
+)
+def test_a_target_is_read_in_every_spelling_of_its_triple(synthetic, target):
+    assert only_kernel(synthetic.build_hsaco(synthetic.kernel(), root={"amdhsa.target": target})).arch == "gfx1201"
 
 
 @pytest.mark.parametrize(

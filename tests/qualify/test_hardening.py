@@ -180,6 +180,8 @@ def test_an_odd_entry_with_a_right_digest_is_damaged(tmp_path, payload):
         {"num_warps": "4"},
         {"num_warps": True},
         {"seconds": None},
+        {"cpu_seconds": "1"},
+        {"ir_sha256": 3},
         {"instructions": [1]},
         {"instructions": {"add": "1"}},
         {"sass_local": 3},
