@@ -22,12 +22,30 @@ _UNCLAMPED = re.compile(r"v_(?:cvt_\w*(?:fp8|bf8)|dot2_bf16|dot2_f16|cndmask|mov
 _UNSCALED = re.compile(r"v_(?:cvt_\w*(?:fp8|bf8)|dot2_bf16|dot2_f16)")
 _WIDE_SHIFTS = re.compile(r"v_(?:lshl|lshr|ashr)rev_[bi]64")
 _NO_LANES = re.compile(
-    r"v_(?:readfirstlane|swap|nop|pk_|wmma|swmmac|dot|fma_mix|div_|m?qsad|fma_dx9|pipeflush|movrel|permlane|s_|writelane|readlane|mul_lo_u32|mul_hi_[iu]32$)"
+    r"v_(?:readfirstlane|swap|nop|pk_|wmma|swmmac|dot|fma_mix|div_|m?qsad|fma_dx9|pipeflush|movrel|permlane|s_|writelane"
+    r"|readlane|mul_lo_u32|mul_hi_[iu]32$)"
+)
+_SCALARS = frozenset(("sgpr", "null", "constant", "scc"))
+# Opcodes, one of their sources, and what it may be.
+_KINDS = tuple(
+    (re.compile(opcodes), role, frozenset(allowed))
+    for opcodes, role, allowed in (
+        (r"v_(?:swap|movrel|permlane|readfirstlane|readlane)", "src0", ("vgpr",)),
+        (r"v_permlanex?16_var_", "src1", ("vgpr",)),
+        (r"v_(?:readlane|writelane)", "src1", _SCALARS),
+        (r"v_(?:s|writelane)_", "src0", (*_SCALARS, "literal")),
+        (r"v_writelane", "src0", _SCALARS),
+        (r"v_(?:cndmask|(?:add|sub|subrev)_co_ci)", "src2", ("sgpr", "null")),
+        (r"v_mqsad_u32", "src2", ("vgpr",)),
+        (r"s_(?:movrel|cmovrel|setpc|swappc|rfe)", "ssrc0", ("sgpr",)),
+        (r"s_sendmsg_rtn", "ssrc0", _SCALARS),
+    )
 )
 _WORDLESS = ("s_barrier_init", "s_barrier_join", "s_get_barrier_state")
 _LITERALS_REFUSED = ("v_fmaak", "v_fmamk", "s_fmaak", "s_fmamk")  # beside the constant that they always have
 _WORDLESS_FLAT = ("global_load_addtid_b32", "global_store_addtid_b32")  # names in the tables of what is no opcode
-_FIRST_SHARED, _LAST_SHARED, _LAST_INTEGER = 235, 238, 208
+_FIRST_SHARED, _LAST_SHARED = 235, 238
+_FIRST_INTEGER, _LAST_INTEGER = 128, 208
 _BUFFER_OFFSETS = 1 << 23
 
 
@@ -102,34 +120,30 @@ def _lanes_of_words(instruction: Instruction) -> bool:
     return all(operand.registers == 1 for operand in instruction.operands)
 
 
-def _sources_of_registers_only(instruction: Instruction) -> bool:
-    """Operations that index, exchange or permute registers take no constants."""
-    opcode, kinds = instruction.opcode, {item.role: item.kind for item in instruction.operands if not item.written}
+def _sources_are_of_their_kind(instruction: Instruction) -> bool:
+    """Operations that index, exchange or permute registers take no constants; others no vector registers."""
+    kinds = {item.role: item.kind for item in instruction.operands if not item.written}
+    return all(
+        kinds.get(role) is None or kinds[role] in allowed
+        for opcodes, role, allowed in _KINDS
+        if opcodes.match(instruction.opcode)
+    )
+
+
+def _has_words(instruction: Instruction) -> bool:
+    opcode = instruction.opcode
     if opcode.startswith("v_readfirstlane") and instruction.encoding == "VOP3":
         return False
-    if opcode.startswith(("v_swap", "v_movrel", "v_permlane64", "v_readfirstlane")):
-        return kinds.get("src0") == "vgpr"
-    if opcode.startswith(("s_movrel", "s_cmovrel", "s_setpc", "s_swappc", "s_rfe")):
-        return kinds.get("ssrc0") == "sgpr"
-    if opcode.startswith(("v_permlane16", "v_permlanex16")):
-        if "_var_" in opcode:
-            return kinds.get("src0") == kinds.get("src1") == "vgpr"
-        return kinds.get("src0") == "vgpr" and all(_selects_lanes(instruction, role) for role in ("src1", "src2"))
-    if (instruction.encoding == "VOP3SD" and "_co_ci_" in opcode) or opcode.startswith("v_cndmask"):
-        return kinds.get("src2", "sgpr") in ("sgpr", "null")
-    if opcode.startswith("v_mqsad_u32"):
-        return kinds.get("src2") == "vgpr"
-    if opcode.startswith("s_sendmsg_rtn"):
-        return kinds.get("ssrc0") != "literal"
+    return opcode not in _WORDLESS and not (opcode in _WORDLESS_FLAT and instruction.encoding == "VFLAT")
+
+
+def _immediates_are_integers(instruction: Instruction) -> bool:
+    """Barriers by number or in M0, and lanes by an integer."""
+    opcode = instruction.opcode
     if opcode.startswith("s_barrier_signal"):
-        return instruction["ssrc0"] == M0 or 128 <= instruction["ssrc0"] <= _LAST_INTEGER
-    if opcode in _WORDLESS or (opcode in _WORDLESS_FLAT and instruction.encoding == "VFLAT"):
-        return False
-    if opcode.startswith(("v_readlane", "v_writelane")):
-        data = kinds.get("src0") == "vgpr" if "read" in opcode else kinds.get("src0") not in ("vgpr", "literal")
-        return data and kinds.get("src1") not in ("vgpr", "literal")
-    if opcode.startswith("v_s_"):
-        return kinds.get("src0") != "vgpr"
+        return instruction["ssrc0"] == M0 or _FIRST_INTEGER <= instruction["ssrc0"] <= _LAST_INTEGER
+    if opcode.startswith(("v_permlane16_b32", "v_permlanex16_b32")):
+        return all(_selects_lanes(instruction, role) for role in ("src1", "src2"))
     return True
 
 
@@ -213,7 +227,9 @@ _RULES = (
     _offset_of_buffers,
     _pair_banks,
     _lanes_of_words,
-    _sources_of_registers_only,
+    _sources_are_of_their_kind,
+    _has_words,
+    _immediates_are_integers,
     _constants_fit,
     _scalar_loads,
     _scaling,

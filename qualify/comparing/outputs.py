@@ -23,11 +23,11 @@ from assay.codegen.records import canonical_json, sha256_hex
 from assay.codegen.store import Store
 from assay.codegen.workers import WorkerDied, Workers, finished, result_of
 from assay.objects.amd_chips import RDNA4
-from assay.runtime.contract import Contract
 
 from ..device.errors import NotAvailable
 from ..emulating import judged_by
 from ..executing import cannot_import, missing_packages
+from .launches import emulation_request, same_launch
 from .records import Built, Pair, Side
 
 if TYPE_CHECKING:
@@ -100,15 +100,6 @@ def compare_outputs(
             report(pair, outputs)
             done.append((pair, outputs))
     return done
-
-
-def same_launch(left: Built, right: Built) -> bool:
-    """Whether both are started alike: grid, waves, shared memory and the layout of arguments."""
-    one, other = left.row, right.row
-    return all(
-        getattr(one, name) == getattr(other, name)
-        for name in ("grid", "num_warps", "wavefront_size", "lds_bytes", "arguments", "hidden_arguments")
-    )
 
 
 def _built(pair: Pair) -> tuple[Built, Built] | None:
@@ -238,33 +229,6 @@ def file_with(side: Side, target: str) -> Path:
             if any(record.name == target for record in bundle.manifest.targets):
                 return path
     raise NotAvailable(Fault(f"{side.name}: {target}", "in no bundle", "", "a lock holds no code to run"))
-
-
-def emulation_request(built: Built) -> dict[str, Any]:
-    """The fields of emulation.EmulationRequest, from what a bundle says of a variant."""
-    contract, axes = Contract(built.row.family, built.contract), dict(built.record.problem)
-    explicit = [item.name for item in built.row.arguments if item.kind != "hidden"]
-    return {
-        "family": built.row.family,
-        "axes": axes,
-        "arguments": tuple(_argument(contract, name, axes) for name in explicit),
-        "grid": tuple(tuple(axis) for axis in built.row.grid),
-        "tolerance": (0.0, 0.0),
-        "code": built.code,
-        "symbol": built.row.symbol,
-        "num_warps": built.row.num_warps,
-        "lds_bytes": built.row.lds_bytes,
-    }
-
-
-def _argument(contract: Contract, name: str, axes: Mapping[str, Any]) -> tuple[Any, ...]:
-    """(name, kind, dtype, of, index of its dimension), as case_runs.CallArgument."""
-    if name in contract.pointers:
-        return name, "pointer", contract.pointers[name].dtype_for(axes) or "", None, None
-    if name in contract.scalars:
-        return name, "scalar", contract.scalars[name], None, None
-    kind, (of, dim) = ("stride", contract.strides[name]) if name in contract.strides else ("size", contract.sizes[name])
-    return name, kind, "", of, contract.pointers[of].shape.index(dim)
 
 
 def _compare_in_worker(left: dict[str, Any], right: dict[str, Any], case_set: str) -> dict[str, Any]:

@@ -28,6 +28,8 @@ _PAIRED = frozenset(["CS2R", "RET", "CALL"])
 _GLOBAL = frozenset(["LDG", "STG", "LDGSTS"])  # 64-bit addresses, and bases in uniform registers
 _LOCAL = frozenset(["LDS", "STS", "LDL", "STL", "LDC", "LDCU", "ULDC"])  # 32-bit addresses
 _MATRIX = frozenset(["HMMA", "IMMA", "QMMA", "OMMA", "LDSM", "STSM", "MOVM"])
+# What a mnemonic's suffixes say of widths.
+_WIDTHS = (("256", 8), ("128", 4), ("96", 4), ("64", 2), ("WIDE", 2))
 _MATRIX_LENGTH = 4  # registers of a thread in any operand of an m16n8 product (PTX ISA, 'Matrix fragments')
 _UNKNOWN_LENGTH = 8
 # Warp-group and tensor-core products take runs of up to 128 registers; `PR` and these moves take predicates by number.
@@ -83,7 +85,7 @@ def _length(text: str, found: re.Match[str]) -> int:
     mnemonic = _MNEMONIC.match(text)
     root, _, suffixes = mnemonic["name"].partition(".") if mnemonic else ("", "", "")
     said = 2 if text.startswith(".64", found.end()) else 1
-    wide = 4 if "128" in suffixes else 2 if "64" in suffixes or "WIDE" in suffixes else said
+    wide = max(said, *(length for suffix, length in _WIDTHS if suffix in suffixes), 1)
     inside = text.count("[", 0, found.start()) > text.count("]", 0, found.start())
     if root in _GLOBAL or root in _LOCAL:
         address = 2 if root in _GLOBAL else said

@@ -80,6 +80,8 @@ def test_equality_is_what_trying_every_renaming_finds(seed):
         (["MOV R4, RZ"], ["MOV R4, R5"]),
         (["ISETP.GE.AND P0, PT, R4, R5, PT"], ["ISETP.GE.AND P0, PT, R4, R5, !PT"]),
         (["LDG.E.64 R4, desc[UR4][R8.64]", "FADD R6, R4, R5"], ["LDG.E.64 R4, desc[UR4][R8.64]", "FADD R6, R5, R4"]),
+        (["LDG.E.ENL2.256 R4, desc[UR4][R20.64]", "FADD R30, R10, R11"],
+         ["LDG.E.ENL2.256 R4, desc[UR4][R20.64]", "FADD R30, R11, R10"]),
         # `PR` takes predicates by their numbers, and a product of unknown reach keeps the whole file.
         (["R2P PR, R4, 0x1", "@P0 MOV R5, R4"], ["R2P PR, R4, 0x1", "@P1 MOV R5, R4"]),
         (["HGMMA.64x8x16.F32 R24, gdesc[UR8], R24", "FADD R40, R30, R31"],

@@ -18,9 +18,10 @@ from assay.codegen.specs import load_specs
 from assay.codegen.variants import make_variant
 from assay.qualify.comparing.case_sets import isolation_names
 from assay.qualify.comparing.emulated_outputs import compare_in_worker
+from assay.qualify.comparing.launches import emulation_request
 from assay.qualify.comparing.output_bits import first_difference, outcome
 from assay.qualify.comparing.output_report import ISOLATION_POINTS
-from assay.qualify.comparing.outputs import OutputsRequest, compare_outputs, emulation_request
+from assay.qualify.comparing.outputs import OutputsRequest, compare_outputs
 from assay.qualify.comparing.running import compare
 from assay.qualify.comparing.sides import SideRequest
 from assay.qualify.comparing.trees import Recipe
