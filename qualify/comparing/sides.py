@@ -59,8 +59,9 @@ def name_sides(left: str, right: str | None) -> tuple[Named, Named]:
         return _name(left), _name(right)
     dots = "..." if "..." in left else ".."
     before, found, after = left.partition(dots)
-    if not found:
-        hint = f"{left}..HEAD, or {left} and . for the working tree"
+    if not found or not (before or after):  # `..` alone is a folder, and HEAD against itself
+        one = left.strip(".") or "main"
+        hint = f"{one}..HEAD, or {one} and . for the working tree"
         raise CompareError(Fault(left, "is one side", "two sides, or REV..REV", hint))
     before, after = before or "HEAD", after or "HEAD"
     repository = Repository(Path.cwd())

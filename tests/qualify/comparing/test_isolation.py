@@ -13,7 +13,10 @@ FOLDERS = ("kernel_specs", "objects", "bundle", "reference", "codegen", "emulato
 READERS = "templates/kv_readers.j2"
 # The packed reader's second half of a word; what every other reader loads, 16 elements off.
 OF_PACKED = ('"v_cvt_pk_f32_fp8_e64 $0, $1 op_sel:[1,0]"', '"v_cvt_pk_f32_fp8_e64 $0, $1 op_sel:[0,0]"')
-OF_OTHERS = ("_rows[:, None] + dims[None, :]{{ mask }}", "_rows[:, None] + (dims[None, :] + 16){{ mask }}")
+OF_OTHERS = (
+    "_rows[:, None] + {{ columns }}[None, :]{{ mask }}",
+    "_rows[:, None] + ({{ columns }}[None, :] + 16){{ mask }}",
+)
 
 DECODE = "head_dim=64,rows=1,block_m=4,slot_dtype=i32,window=false,soft_cap=false,alignment=16,offset_bits=32"
 FORMATS = "kv_format=bf16,kv_format=fp8_per_token_head"

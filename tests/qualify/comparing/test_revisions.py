@@ -138,6 +138,8 @@ def test_a_revision_that_does_not_build_is_bad_input(assay, untouched, file, old
         (["frist", "HEAD"], "did you mean first?"),
         (["first..nothing"], "nothing: is no file, and no revision"),
         (["HEAD"], "two sides, or REV..REV"),
+        ([".."], "two sides, or REV..REV"),
+        (["..."], "two sides, or REV..REV"),
         (["HEAD", "specs"], "specs: is a folder"),
     ],
 )
