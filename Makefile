@@ -40,11 +40,14 @@ $(TEST_READY): $(BUILD_READY)
 qualify: $(BUILD_READY) ## build and judge every kernel: make qualify TARGET=gfx1201 [PROFILE=core] [ARGS=...]
 	@$(BIN)/assay qualify --target '$(TARGET)' --profile '$(PROFILE)' $(ARGS)
 
+# One process a processor, each with whole files, since fixtures of a file are costly.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
+
 test: $(TEST_READY) ## the test suite, without the slow tests
-	@$(BIN)/python -m pytest -m 'not slow' $(ARGS)
+	@$(PYTEST) -m 'not slow' $(ARGS)
 
 test-slow: $(TEST_READY) ## the slow tests only
-	@$(BIN)/python -m pytest -m slow $(ARGS)
+	@$(PYTEST) -m slow $(ARGS)
 
 controls: $(TEST_READY) ## every instruction of two kernels made wrong; writes docs/negative-controls.md (half an hour)
 	@$(BIN)/python -m tests.negative_controls $(ARGS)

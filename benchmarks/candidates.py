@@ -79,13 +79,15 @@ def add_bundle(
 
 
 def add_jit(found: Candidates, label: str, kernels: Any, inputs: Inputs) -> None:
-    """The kernels of the bundle's call planned last, from their sources; as many splits."""
+    """The kernels of the bundle's call, from their sources; with as many splits as it chooses."""
     from jit_call import JitCall
 
     fact = _fact("jit", inputs, label=label, splits=None)
     name = f"{label} jit {fact['format']}"
+    arguments, scales = inputs.call()
+    plan = kernels.plan(*arguments, **scales)
     try:
-        calls = [JitCall(kernels, inputs, copy).both for copy in range(len(inputs.copies))]
+        calls = [JitCall(kernels, inputs, plan, copy).both for copy in range(len(inputs.copies))]
         calls[0]()
     except Exception as error:
         found.leave_out(name, "failed", said(error), fact)

@@ -18,17 +18,12 @@ from assay.bundle.records import DEPENDENT_LAUNCH
 from assay.runtime.limits import MOST_SPLITS
 
 
-def prepared(kernels: Any) -> tuple[Any, Any]:
-    """The two kernels of the last call that was planned anew, ready to launch."""
-    plan = next(reversed(kernels._decode._plans.values()))
-    return plan.stage_1, plan.merge
-
-
 class JitCall:
-    """Stage 1 and merge of the call last planned, with as many splits, on one set of slots."""
+    """Stage 1 and merge of a plan of the bundle's, with as many splits, on one set of slots."""
 
-    def __init__(self, kernels: Any, inputs: Inputs, copy: int = 0):
-        stages = prepared(kernels)
+    def __init__(self, kernels: Any, inputs: Inputs, plan: Any, copy: int = 0):
+        """plan: what `kernels.plan` gave for these inputs."""
+        stages = plan.stages
         self._variants = [kernels.variant(stage.row.id) for stage in stages]
         self._kernels = [
             _imported(variant.id, variant.source, stage.row.symbol)
@@ -40,13 +35,13 @@ class JitCall:
         self._bind(inputs, copy, splits=stages[0].grid[2])
 
     def _check(self, inputs: Inputs) -> None:
-        """Raises ValueError where the call last planned is not one on these inputs."""
+        """Raises ValueError where the plan is not one of these inputs."""
         shape, problem, (grid, merged) = inputs.shape, self._variants[0].problem, self._grids
         kv_format = "fp8_per_token_head" if "k_scale" in inputs.caches else "bf16"
         planned = (problem["kv_format"], problem["head_dim"], problem["rows"], *grid[:2], *merged)
         blocks = shape.kv_heads * -(-shape.gqa // problem["block_m"])
         if planned != (kv_format, shape.head_dim, 1, blocks, shape.batch, shape.batch, shape.q_heads, 1):
-            raise ValueError(f"the call planned last is not one of {shape} on a {kv_format} cache: {planned}")
+            raise ValueError(f"the plan is not one of {shape} on a {kv_format} cache: {planned}")
 
     def _bind(self, inputs: Inputs, copy: int, splits: int) -> None:
         shape, device = inputs.shape, inputs.q.device

@@ -56,7 +56,8 @@ class Rows:
 
     def reconstruct(self, kernels: Any, turn: int) -> None:
         out = {name: rows[turn] for name, rows in self.out.items()}
-        kernels.kv_reconstruct(**self.caches, **self.scales, slots=self.slots[turn], **out)
+        scales = self.scales or {"k_scale": None, "v_scale": None}
+        kernels.kv_reconstruct(**self.caches, **scales, slots=self.slots[turn], **out)
 
     def quantised(self, name: str) -> tuple[Any, Any]:
         """Codes and scales of the new rows, by torch: IEEE division, multiplication and casts."""
@@ -72,23 +73,19 @@ class Rows:
         """What one store, and what one reconstruction of it, gave that torch does not; '' where nothing."""
         slots = self.slots[0]
         self.store(kernels, 0)
+        self.reconstruct(kernels, 0)
         for name in "kv":
-            cache = self.caches[f"{name}_cache"][slots]
+            cache, out = self.caches[f"{name}_cache"][slots], self.out[f"{name}_out"][0]
             if not self.scales:
-                if not torch.equal(cache, self.new[name][0]):
-                    return f"{name}_cache"
+                if not torch.equal(cache, self.new[name][0]) or not torch.equal(out, self.new[name][0]):
+                    return f"{name}_cache or {name}_out"
                 continue
             codes, scales = self.quantised(name)
             if not torch.equal(cache, codes) or not torch.equal(self.scales[f"{name}_scale"][slots], scales):
                 return f"{name}_cache or its scales"
-        if self.scales:
-            self.reconstruct(kernels, 0)
-            for name in "kv":
-                codes, scales = self.quantised(name)
-                codes = codes.view(torch.float8_e4m3fn) if codes.dtype == torch.uint8 else codes
-                values = (codes.float() * scales[..., None]).to(torch.bfloat16)
-                if not torch.equal(self.out[f"{name}_out"][0], values):
-                    return f"{name}_out"
+            codes = codes.view(torch.float8_e4m3fn) if codes.dtype == torch.uint8 else codes
+            if not torch.equal(out, (codes.float() * scales[..., None]).to(torch.bfloat16)):
+                return f"{name}_out"
         return ""
 
 
@@ -135,9 +132,7 @@ def _head_dim(kernels: Any, head_dim: int, options: Any) -> list[dict[str, Any]]
             print(f"D {head_dim} {kv_format}: WRONG: {wrong}", flush=True)
             found.append({"head_dim": head_dim, "kv_format": kv_format, "wrong": wrong})
             continue
-        calls: dict[str, Callable[[Any, int], None]] = {"kv_store": rows.store}
-        if rows.scales:
-            calls["kv_reconstruct"] = rows.reconstruct
+        calls: dict[str, Callable[[Any, int], None]] = {"kv_store": rows.store, "kv_reconstruct": rows.reconstruct}
         for family, call in calls.items():
             timed[f"{family} {kv_format}"] = Timed(lambda turn, call=call: call(kernels, turn), TURNS)
             timed[f"copy for {family} {kv_format}"] = Timed(_copy(rows.bytes), TURNS)

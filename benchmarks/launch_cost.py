@@ -27,7 +27,7 @@ import protocol
 import torch
 from first_call import PARTS, SHAPE, SPLITS, WITHIN
 from gpu import make_inputs
-from jit_call import JitCall, prepared
+from jit_call import JitCall
 
 import assay.runtime
 
@@ -85,11 +85,12 @@ def _host(bundle: Path, rounds: int, seed: int) -> dict[str, Any]:
     arguments, scales = inputs.call()
     plan = kernels.plan(*arguments, **scales, num_splits=SPLITS)
     given = {"num_splits": SPLITS, "out": plan.out, "workspace": plan.workspace, **scales}
-    jit = JitCall(kernels, inputs)
+    jit = JitCall(kernels, inputs, plan)
     torch.testing.assert_close(plan.launch(), jit.both(), atol=1e-2, rtol=2e-2)
-    # One launch of its own fills the block that the bare launch repeats.
+    # One launch of a call with these buffers fills the block that the bare launch repeats.
+    same = kernels.plan(*arguments, **given)
     kernels.decode_attention(*arguments, **given)
-    bare = _bare(prepared(kernels)[0])
+    bare = _bare(same.stages[0])
     stream = torch.cuda.current_stream().cuda_stream
     ways: dict[str, Callable[[], Any]] = {
         "checked call, buffers given (2 kernels)": lambda: kernels.decode_attention(*arguments, **given),
@@ -123,7 +124,7 @@ def _bare(stage_1: Any) -> Callable[[], None]:
     """The driver's own launch with everything ready: the same argument block again and again."""
     launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
     launch.argtypes = (ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)
-    function, block = stage_1.function, stage_1._block
+    function, block = stage_1.function, stage_1.block
     fixed = (function.handle, *stage_1.grid, function.threads, 1, 1, function.lds_bytes, 0, None, block.extra)
     return lambda: launch(*fixed)
 
@@ -133,10 +134,10 @@ def _first_jit_call(bundle: Path) -> float:
     inputs = make_inputs(SHAPE, fp8=True)
     arguments, scales = inputs.call()
     kernels = assay.runtime.load(bundle, device="cuda:0")
-    kernels.plan(*arguments, **scales, num_splits=SPLITS)
+    plan = kernels.plan(*arguments, **scales, num_splits=SPLITS)
     torch.cuda.synchronize()
     started = time.perf_counter()
-    JitCall(kernels, inputs).both()
+    JitCall(kernels, inputs, plan).both()
     torch.cuda.synchronize()
     return (time.perf_counter() - started) * 1e3
 

@@ -34,7 +34,7 @@ from .program import ARCHITECTURES, LaunchResult, ObjectError, Program
 from .progress import Progress
 
 # Part of cache keys: to be raised whenever a launch may compute or report anything else.
-VERSION = "1"
+VERSION = "2"
 
 __all__ = [
     "ARCHITECTURES",

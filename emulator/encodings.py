@@ -6,6 +6,7 @@ machine-readable ISA.  Its decoder is not used: it does not know VBUFFER nor the
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -134,3 +135,28 @@ def operand_sizes(opcode: object) -> Mapping[str, Size]:
         ("src0" if name == "vsrc0" else name): Size(bits, form.name.removeprefix("FMT_"))
         for name, (form, bits, _) in listed.items()
     }
+
+
+@functools.cache
+def operand_form(encoding: str, number: int, role: str) -> Size:
+    """Width and format of one operand of an opcode by its number. Raises LookupError."""
+    return operand_sizes(ENCODINGS[encoding].opcodes[number])[role]
+
+
+@functools.cache
+def _field_bits(encoding: str, dpp: str) -> int:
+    """The bits of an instruction that say which encoding it is, or lie in one of its fields; behind them all are."""
+    form = ENCODINGS[encoding]
+    prefix = next(bits for bits, _, name in _PREFIXES if name == ("VOP3" if encoding == "VOP3SD" else encoding))
+    known = ((1 << prefix) - 1) << (32 - prefix)
+    fields = [*form.fields.values()]
+    if dpp:
+        fields += (DPP16_FIELDS if dpp == "dpp16" else DPP8_FIELDS)[form.size].values()
+    for item in fields:
+        known |= item.mask << item.low
+    return known
+
+
+def reserved_bits(word: int, encoding: str, dpp: str) -> int:
+    """Those bits of an instruction that are set and lie in no field. word: the instruction without its literal."""
+    return word & ~_field_bits(encoding, dpp)

@@ -50,10 +50,10 @@ class Instruction:
 
     @property
     def text(self) -> str:
-        """As the assembler would write it, near enough for messages."""
-        from .listing import instruction_text
+        """As the assembler writes it; a branch with its distance in words."""
+        from .instruction_text import instruction_text
 
-        return instruction_text(self)
+        return instruction_text(self).line
 
     def __getitem__(self, name: str) -> int:
         return self.fields[name]

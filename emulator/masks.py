@@ -116,7 +116,7 @@ def _implied_written(instruction: Instruction) -> int:
 
 def register_names(mask: int) -> str:
     """`v5, v6, s4, scc`: what a mask holds, for messages."""
-    from .listing import scalar_name
+    from .operand_text import scalar_name
 
     names = []
     while mask:

@@ -22,6 +22,7 @@ SECTION_HEADER_BYTES = 64
 PROGRAM_HEADER_BYTES = 56
 SYMBOL_BYTES = 24
 
+FLAG_ALLOCATED = 0x2  # SHF_ALLOC
 FLAG_EXECUTABLE = 0x4  # SHF_EXECINSTR
 FLAG_COMPRESSED = 0x800  # SHF_COMPRESSED
 
@@ -42,6 +43,7 @@ class Section:
     offset: int
     size: int
     link: int
+    info: int = 0
 
     @property
     def stored(self) -> bool:
@@ -192,6 +194,7 @@ class Elf:
             offset=raw["sh_offset"],
             size=raw["sh_size"],
             link=raw["sh_link"],
+            info=raw["sh_info"],
         )
 
     def _check_unique(self, sections: tuple[Section, ...]) -> None:

@@ -11,6 +11,7 @@ from assay.codegen.toolchain import ToolchainError
 from .bundling import MergeError
 from .commands.attest_command import attest_command
 from .commands.bundle_command import bundle_command
+from .commands.compare_command import compare_command
 from .commands.coverage_command import coverage_command
 from .commands.doctor_command import doctor_command
 from .commands.emulate_command import emulate_command
@@ -28,6 +29,7 @@ from .commands.show_command import show_command
 from .commands.upgrade_command import upgrade_command
 from .commands.verify_command import verify_command
 from .commands.wheel_command import wheel_command
+from .comparing.errors import BuildEnvironmentError
 from .device.errors import NotAvailable, RetargetError
 from .executing import EvidenceError
 from .lock import LockError
@@ -44,6 +46,7 @@ _STATUSES: tuple[tuple[type[FaultsError], int], ...] = (
     (CacheError, BAD_ENVIRONMENT),
     (EnvironmentFailed, BAD_ENVIRONMENT),
     (BuildFailed, BAD_ENVIRONMENT),
+    (BuildEnvironmentError, BAD_ENVIRONMENT),
     (LockError, FAILED),
     (MergeError, FAILED),
     (WheelError, FAILED),
@@ -78,6 +81,7 @@ for _command in (
     kv_size_command,
     coverage_command,
     upgrade_command,
+    compare_command,
 ):
     assay.add_command(_command)
 

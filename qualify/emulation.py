@@ -47,10 +47,11 @@ def _result(results: list[CaseResult], executed: Counter[str], started: float) -
 
 def run_case(program: Program, request: EmulationRequest, case: Case, executed: Counter[str]) -> CaseResult:
     """One case, in place in its tensors.  Instructions are added to `executed` by class."""
-    return judge_case(request, case, lambda: _execute(program, request, case, executed))
+    return judge_case(request, case, lambda: execute(program, request, case, executed))
 
 
-def _execute(program: Program, request: EmulationRequest, case: Case, executed: Counter[str]) -> str:
+def execute(program: Program, request: EmulationRequest, case: Case, executed: Counter[str]) -> str:
+    """Runs a case in place, unjudged; what went wrong, '' where nothing did."""
     memory = Memory()
     try:
         result = program.launch(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +26,7 @@ class _Shape:
 
     lengths, splits, behind: of each request.  behind: keys after the last query's own; below zero where it stands
     behind the last key, as padding rows of a batch may.  nan: in the first request's last query head, and in a key of
-    the second.
+    the second.  apart: keys from one query of a request to the next; where it is more than one, the first stands last.
     """
 
     name: str
@@ -40,6 +41,7 @@ class _Shape:
     behind: tuple[int, ...] = ()
     codes: bool = False
     nan: bool = False
+    apart: int = 1
 
 
 # Chosen pairwise from length, splits, window, layout and batch (tests/reference computes what is covered), with tile
@@ -74,8 +76,16 @@ _QUERIES = {
     (8, 32): ((4, 8), (8, 3), (5, 6), (2, 12)),
     (8, 64): ((8, 8), (8, 9), (3, 24), (7, 5)),
 }
+# The same for 512 elements, where blocks of 16 take any number.
+_QUERIES_OF_512 = {1: ((1, 16), (1, 40), (1, 9)), 8: ((2, 8), (8, 5), (3, 24), (1, 7))}
+# What a published proof that a kernel change left other kernels alone ran: 81 calls with the three cache formats.
+_ISOLATION_HEADS, _ISOLATION_ROWS, _ISOLATION_KEYS = ((128, 4), (128, 8), (256, 8)), (1, 3, 8), (17, 8192, 32768)
 # Every finite code, in both orientations; for problems whose cache holds codes.
 _CODES = _Shape("every code", (61,) * 16, (1,) * 16, 1, 61, codes=True)
+
+# Whole tiles that one query of a request has no key in, before its first as well as behind its last; for problems of
+# several queries.  Some stand before the first key of the request.
+_APART = _Shape("queries more than a tile and a window apart", (600, 45, 333), (1, 2, 3), 3, 19, kv_heads=2, apart=70)
 
 _LENGTHS = (1, 17, 31, 32, 33, 513, 2048, 0)
 _SPLITS = (1, 8, 64)
@@ -85,10 +95,31 @@ _LAYOUTS = ("dense", "padded", "offset")
 
 def cases(axes: Mapping[str, Any], every: bool) -> list[Case]:
     """About a dozen calls for a problem; with `every`, each length x splits x window x layout besides."""
-    shapes = [*_CHOSEN, *([_CODES] if _quantised(axes) else [])]
+    shapes = [*_CHOSEN, *([_CODES] if _quantised(axes) else []), *([_APART] if axes["rows"] > 1 else [])]
     if every:
         shapes += _every_shape(windows=_WINDOWS if axes["window"] else _WINDOWS[-1:])
     return [_make(axes, shape, number) for number, shape in enumerate(shapes)]
+
+
+def isolation(axes: Mapping[str, Any]) -> list[tuple[str, Callable[[], Case]]]:
+    """The calls of the isolation set that a problem's row answers: (name, what makes the case).
+
+    Three cache formats, head_dim 128 with groups of 4 and 8 and 256 with 8, requests of 17, 8,192 and 32,768 keys, 1, 3
+    and 8 queries each.  One request and one KV head, cut into splits of 512 keys, so that an emulator takes seconds.
+    A name says the same call in every problem, whatever row answers it.
+    """
+    if axes["window"] or axes["soft_cap"]:
+        return []
+    found = []
+    for (head_dim, gqa), rows, keys in itertools.product(_ISOLATION_HEADS, _ISOLATION_ROWS, _ISOLATION_KEYS):
+        fits = axes["block_m"] // 2 < rows * gqa <= axes["block_m"] and (axes["rows"] > 1) == (rows > 1)
+        if head_dim == axes["head_dim"] and fits:
+            name = f"{axes['kv_format']} D={head_dim} GQA {gqa}, {keys:,} keys, {rows} rows"
+            splits = max(1, keys // 512)
+            shape = _Shape(name, (keys,), (splits,), splits, 1)
+            number = 1000 * keys + 10 * rows
+            found.append((name, functools.partial(_make, axes, shape, number, (rows, gqa))))
+    return found
 
 
 def _every_shape(windows: tuple[int, ...]) -> list[_Shape]:
@@ -117,8 +148,9 @@ class _Contents:
     scales: dict[str, NDArray[np.float32]]
 
 
-def _make(axes: Mapping[str, Any], shape: _Shape, number: int) -> Case:
-    queries = _queries(axes, number)
+def _make(axes: Mapping[str, Any], shape: _Shape, number: int, queries: tuple[int, int] | None = None) -> Case:
+    """queries: (rows, gqa); None takes those of the case's number."""
+    queries = queries or _queries(axes, shape, number)
     rng = np.random.default_rng([number, axes["head_dim"], *queries])
     keys = sum(shape.lengths)
     slots = keys + 5
@@ -149,12 +181,14 @@ def _make(axes: Mapping[str, Any], shape: _Shape, number: int) -> Case:
     return Case(shape.name, tensors, scalars, dims, ("partial_out", "partial_lse"), facts, limits)
 
 
-def _queries(axes: Mapping[str, Any], number: int) -> tuple[int, int]:
-    """(rows, gqa) of a problem's case of that number."""
+def _queries(axes: Mapping[str, Any], shape: _Shape, number: int) -> tuple[int, int]:
+    """(rows, gqa) of a problem's case of that number; as many rows as can be where they stand apart."""
     most = axes["block_m"]
     alone = ((1, most), (1, most - most // 4), (1, most // 2 + 1))
     chosen = _QUERIES.get((axes["rows"], most), alone)
-    return chosen[number % len(chosen)]
+    if axes["head_dim"] == 512:
+        chosen = _QUERIES_OF_512[axes["rows"]]
+    return max(chosen) if shape.apart > 1 else chosen[number % len(chosen)]
 
 
 def _random_contents(
@@ -271,10 +305,11 @@ def _requests(shape: _Shape, rows: int, indices: NDArray[np.int32], slots: int) 
     listed = np.concatenate([np.full(before, slots + 1000), indices, np.full(64, slots + 1000)]).astype(np.int32)
     behind = shape.behind or (0,) * len(shape.lengths)
     last = np.array(shape.lengths, np.int64) - 1 - np.array(behind)
+    before_last = np.arange(rows - 1, -1, -1) if shape.apart == 1 else shape.apart * np.arange(rows)
     return {
         "indptr": dense(np.cumsum([before, *shape.lengths]).astype(np.int32)),
         "indices": dense(listed),
-        "q_positions": dense(last[:, None] - np.arange(rows - 1, -1, -1)),
+        "q_positions": dense(last[:, None] - before_last),
         "num_kv_splits": dense(np.array(shape.splits, np.int32)),
     }
 

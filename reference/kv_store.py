@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import kv_cases
+from .kv_cases import Shape
 from .kv_rows import store_row
 from .number_formats import NAN_BF16, e4m3fn_values, to_bf16
-from .tensors import Case, Strided, dense
+from .tensors import Case
 
 _LARGEST, _INFINITY, _NAN, _NEGATIVE = 0x7F7F, 0x7F80, 0x7FC0, 0x8000
-Rows = Callable[[np.random.Generator, tuple[int, int, int]], NDArray[np.uint16]]
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """What a case varies.  rows: makes BF16 bits [tokens, kv_heads, head_dim].  head_dim: which of the row's sizes.
-
-    tokens: 0 stands for one more than a program takes.  skipped: whether every second slot is none.
-    """
-
-    name: str
-    rows: Rows
-    tokens: int
-    kv_heads: int
-    head_dim: int = 0
-    layout: str = "dense"
-    skipped: bool = False
 
 
 def _ordinary(rng: np.random.Generator, size: tuple[int, int, int]) -> NDArray[np.uint16]:
@@ -85,56 +68,34 @@ def _cycled(rows: list[list[int]], size: tuple[int, int, int]) -> NDArray[np.uin
 
 
 _SHAPES = (
-    _Shape("a few tokens of three heads", _ordinary, 5, 3),
-    _Shape("one token more than a program takes", _ordinary, 0, 1, head_dim=1, layout="padded"),
-    _Shape("padding and slots out of range", _ordinary, 17, 2, head_dim=1, layout="offset", skipped=True),
-    _Shape("limits of the formats", _limits, 15, 1, layout="padded"),
-    _Shape("ties", _ties, 0, 2, layout="offset"),
-    _Shape("numbers of any magnitude", _any_number, 8, 2, head_dim=2, layout="padded"),
-    _Shape("no token that has a slot", _ordinary, 2, 1, skipped=True),
-)
-_EVERY = tuple(
-    _Shape(f"{tokens} tokens, size {size}, {layout}", _any_number, tokens, 2, head_dim=size, layout=layout)
-    for tokens in (1, 2, 33)
-    for size in range(3)
-    for layout in kv_cases.LAYOUTS
+    Shape("a few tokens of three heads", _ordinary, 5, 3),
+    Shape("one token more than a program takes", _ordinary, 0, 1, head_dim=1, layout="padded"),
+    Shape("padding and slots out of range", _ordinary, 17, 2, head_dim=1, layout="offset", skipped=True),
+    Shape("limits of the formats", _limits, 15, 1, layout="padded"),
+    Shape("ties", _ties, 0, 2, layout="offset"),
+    Shape("numbers of any magnitude", _any_number, 8, 2, head_dim=2, layout="padded"),
+    Shape("no token that has a slot", _ordinary, 2, 1, skipped=True),
 )
 
 
 def cases(axes: Mapping[str, Any], every: bool) -> list[Case]:
     """Calls for a problem; with `every`, more token counts, head sizes and layouts besides."""
-    return [_make(axes, shape, number) for number, shape in enumerate(_SHAPES + (_EVERY if every else ()))]
+    shapes = _SHAPES + (kv_cases.every_size(_any_number) if every else ())
+    return [_case(kv_cases.call(axes, shape, number)) for number, shape in enumerate(shapes)]
 
 
-def _make(axes: Mapping[str, Any], shape: _Shape, number: int) -> Case:
-    sizes = kv_cases.head_sizes(axes)
-    head_dim = sizes[shape.head_dim % len(sizes)]
-    tokens = shape.tokens or kv_cases.full_block(axes) + 1
-    rng = np.random.default_rng([number, head_dim])
-    capacity = tokens + 4
-    slots = kv_cases.scattered_slots(rng, tokens, capacity)
-    if shape.skipped:
-        slots = kv_cases.with_skipped(slots, capacity, axes["slot_dtype"])
-        slots[0] = -1 if tokens == 2 else slots[0]
-    new, cache = (tokens, shape.kv_heads, head_dim), (capacity, shape.kv_heads, head_dim)
-    tensors = {name: kv_cases.place(shape.rows(rng, new), NAN_BF16, axes, shape.layout) for name in "kv"}
-    tensors["slots"] = dense(slots.astype(kv_cases.SLOT_TYPES[axes["slot_dtype"]]))
+def _case(call: kv_cases.Call) -> Case:
+    """New rows, and caches full of others, which must stay where no token is stored."""
+    layout = call.shape.layout
+    tensors = {name: call.place(call.shape.numbers(call.rng, call.new), NAN_BF16) for name in "kv"}
     outputs = []
     for name in "kv":
-        tensors[f"{name}_cache"] = _cache(rng, cache, axes, shape.layout)
+        tensors[f"{name}_cache"] = call.place(call.random_rows(), 0x55)
         outputs.append(f"{name}_cache")
-        if axes["kv_format"] != "bf16":
-            tensors[f"{name}_scale"] = kv_cases.place_scales(np.full(cache[:2], np.nan, np.float32), shape.layout)
+        if call.scaled:
+            tensors[f"{name}_scale"] = kv_cases.place_scales(np.full(call.cache[:2], np.nan, np.float32), layout)
             outputs.append(f"{name}_scale")
-    dims = {"tokens": tokens, "kv_heads": shape.kv_heads}
-    return Case(shape.name, tensors, {}, dims, tuple(outputs), {"kv_format": axes["kv_format"]})
-
-
-def _cache(rng: np.random.Generator, size: tuple[int, int, int], axes: Mapping[str, Any], layout: str) -> Strided:
-    """A cache full of other rows, which must stay where no token is stored."""
-    held = kv_cases.CODE_TYPES[axes["kv_format"]]
-    rows = rng.integers(0, 256, (*size, np.dtype(held).itemsize), np.uint8).view(held)[..., 0]
-    return kv_cases.place(rows, 0x55, axes, layout)
+    return call.case(tensors, tuple(outputs))
 
 
 def expected(case: Case) -> dict[str, NDArray[Any]]:

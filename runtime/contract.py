@@ -19,7 +19,7 @@ from .tensors import TensorView
 # apart by their addresses modulo this.
 LARGEST_ALIGNMENT = 16
 _INTEGERS = {"i32": (-(2**31), 2**31 - 1), "i64": (-(2**63), 2**63 - 1)}
-_LARGEST_F32 = 3.4028234663852886e38
+LARGEST_F32 = 3.4028234663852886e38
 # What a caller may hold in place of the type that a kernel names: the same bits.  A numpy array has no BF16 of its own.
 _SAME_BITS = {"u8": ("u8", "e4m3fn"), "bf16": ("bf16", "u16"), "f16": ("f16", "u16")}
 _PLUS_1 = "_plus_1"
@@ -282,7 +282,7 @@ def _scalar_fault(name: str, dtype: str, value: Any) -> Fault | None:
         if isinstance(value, bool) or not isinstance(value, int | float):
             return Fault(name, f"{value!r}", "a number")
         # Comparisons take integers of any size, and are false for NaN.
-        finite = -_LARGEST_F32 <= value <= _LARGEST_F32
+        finite = -LARGEST_F32 <= value <= LARGEST_F32
         return None if finite else Fault(name, "a number out of range", "a finite number that FP32 can hold")
     low, high = _INTEGERS[dtype]
     if isinstance(value, bool) or not isinstance(value, int):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from assay.bundle.faults import Fault, did_you_mean
+from assay.bundle.record import Record
 
 from .errors import ArgumentError
 
 
-class KVFormat(NamedTuple):
+class KVFormat(Record):
     """Bytes of one element, and of the scales that each row (one token, one KV head) of K, and of V, has besides."""
+
+    __slots__ = ()
 
     element: int
     scale: int
@@ -24,12 +25,14 @@ KV_FORMATS = {
 _WORKSPACE = "bf16"
 
 
-class KVBytes(NamedTuple):
+class KVBytes(Record):
     """Bytes of a cache for some tokens.
 
     elements: K and V of all layers. scales: their scales. workspace: the one BF16 workspace that all layers share, into
     which prefill reconstructs one layer's history; 0 where the cache is BF16 itself.
     """
+
+    __slots__ = ()
 
     elements: int
     scales: int

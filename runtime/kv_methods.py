@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from .errors import NoMatchError
+
 if TYPE_CHECKING:
     from .calls.kv_rows import KvCall
     from .executing import Executor, Steering
@@ -32,7 +34,8 @@ class KvMethods:
         stream: Any = None,
         force_row: str | None = None,
         forbid_rows: Collection[str] = (),
-    ) -> None:
+        fallback: Callable[..., Any] | None = None,
+    ) -> Any:
         """Write new K and V rows into their slots of a paged cache: docs/families.md defines every code and scale.
 
         k, v: [tokens, kv_heads, head_dim] BF16. slots: [tokens] int32 or int64; a token whose slot is below 0 or behind
@@ -41,13 +44,21 @@ class KvMethods:
         kv_heads] FP32. kv_format: the format by its name, to be checked against the caches' type. head_dim: up to 512.
 
         Rows of other slots stay as they are. What is written must share no memory with another tensor of the call.
+        fallback: called with the same arguments where no row serves the call; what it returns is returned, else None.
         Raises ArgumentError (everything wrong at once), NoMatchError, or the driver's error; nothing was launched then.
         """
         tensors = {
             "k": k, "v": v, "slots": slots, "k_cache": k_cache, "v_cache": v_cache, "k_scale": k_scale,
             "v_scale": v_scale,
         }  # fmt: skip
-        self._kv_calls["kv_store"].run(tensors, kv_format, self._steer(force_row, forbid_rows), stream)
+        try:
+            return self._kv_calls["kv_store"].run(tensors, kv_format, self._steer(force_row, forbid_rows), stream)
+        except NoMatchError:
+            if fallback is None:
+                raise
+        return fallback(
+            k, v, slots, k_cache, v_cache, k_scale=k_scale, v_scale=v_scale, kv_format=kv_format, stream=stream
+        )
 
     def kv_reconstruct(
         self,
@@ -63,19 +74,26 @@ class KvMethods:
         stream: Any = None,
         force_row: str | None = None,
         forbid_rows: Collection[str] = (),
-    ) -> None:
-        """Rows of codes from a paged cache, in the order of `slots`, as BF16: docs/families.md says how they round.
+        fallback: Callable[..., Any] | None = None,
+    ) -> Any:
+        """Rows of a paged cache, in the order of `slots`, as BF16: docs/families.md says how codes round.
 
-        Caches and scales as in `kv_store`. slots: [tokens] int32 or int64. k_out, v_out: [rows, kv_heads, head_dim]
-        BF16, of at least as many rows as there are slots; those behind, and those of slots that are skipped, stay.
+        Caches and scales as in `kv_store`: rows of BF16 have no scales (None) and are copied, every bit. slots:
+        [tokens] int32 or int64. k_out, v_out: [rows, kv_heads, head_dim] BF16, of at least as many rows as there are
+        slots; those behind, and those of slots that are skipped, stay.
 
-        Raises as `kv_store` does.
+        fallback, and what is raised: as in `kv_store`.
         """
         tensors = {
             "k_cache": k_cache, "v_cache": v_cache, "k_scale": k_scale, "v_scale": v_scale, "slots": slots,
             "k_out": k_out, "v_out": v_out,
         }  # fmt: skip
-        self._kv_calls["kv_reconstruct"].run(tensors, kv_format, self._steer(force_row, forbid_rows), stream)
+        try:
+            return self._kv_calls["kv_reconstruct"].run(tensors, kv_format, self._steer(force_row, forbid_rows), stream)
+        except NoMatchError:
+            if fallback is None:
+                raise
+        return fallback(k_cache, v_cache, k_scale, v_scale, slots, k_out, v_out, kv_format=kv_format, stream=stream)
 
     @cached_property
     def _kv_calls(self) -> dict[str, KvCall]:

@@ -25,12 +25,13 @@ class Prepared:
     """One kernel, bound to shapes and strides.  Safe to use from several threads.
 
     used: a counter of the row's launches, shared by all that launch it.  pointer_names and scalar_names give the order
-    in which `launch` and `bind` take addresses and numbers.
+    in which `launch` and `bind` take addresses and numbers.  block: the driver's argument block, as the last `launch`
+    filled it.
     """
 
     __slots__ = (
-        "_block", "_block_bytes", "_driver", "_in_order", "_launch", "_lock", "_pack", "_pointers", "_tail",
-        "_used", "function", "grid", "pointer_names", "row", "scalar_names",
+        "_block_bytes", "_driver", "_in_order", "_launch", "_lock", "_pack", "_pointers", "_tail",
+        "_used", "block", "function", "grid", "pointer_names", "row", "scalar_names",
     )  # fmt: skip
 
     def __init__(self, row: Row, function: Function, driver: Driver, bound: Layout, grid: LaunchGrid, used: list[int]):
@@ -46,7 +47,7 @@ class Prepared:
         self._in_order = bound.in_order
         self._tail = bound.tail
         self._pointers = bound.pointers if driver.watches_memory else ()
-        self._block = driver.argument_block(self._block_bytes)
+        self.block = driver.argument_block(self._block_bytes)
         self._launch = driver.launch
         self._lock = threading.Lock()
 
@@ -56,8 +57,8 @@ class Prepared:
         if self._in_order is not None:
             values = self._in_order(values)
         with self._lock:
-            self._pack(self._block.data, 0, *values)
-            self._launch(self.function, self.grid, self._block, stream, self._pointers)
+            self._pack(self.block.data, 0, *values)
+            self._launch(self.function, self.grid, self.block, stream, self._pointers)
             self._used[0] += 1
 
     def count(self) -> None:

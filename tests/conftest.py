@@ -10,9 +10,12 @@ import pytest
 def compile_cache(tmp_path_factory) -> Path:
     """One compile cache for the whole session, also of the command lines that tests run.
 
-    It starts empty: what an earlier session compiled proves nothing about this one.
+    It starts empty: what an earlier session compiled proves nothing about this one.  The processes of a parallel run
+    (pytest-xdist), whose temporary folders lie beside each other, share it.
     """
-    folder = tmp_path_factory.mktemp("compile-cache")
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "compile-cache"
+    folder.mkdir(exist_ok=True)
     patch = pytest.MonkeyPatch()
     patch.setenv("ASSAY_CACHE_DIR", str(folder))
     for name in list(os.environ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import click
 from assay import kernel_specs
 from assay.bundle import FaultsError
 from assay.bundle.faults import did_you_mean
+from assay.codegen.builder import DEFAULT_TIME_LIMIT, default_jobs
 from assay.qualify import terminal
 from assay.qualify.reports.formats import DEFAULT, FORMATS
 
@@ -81,7 +83,7 @@ def single(ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) 
     return values[0]
 
 
-def _all_of(
+def all_of(
     ctx: click.Context,  # noqa: ARG001 - as click calls it
     param: click.Parameter,  # noqa: ARG001
     parts: tuple[dict[str, tuple[str, ...]], ...],
@@ -125,7 +127,19 @@ only_option = click.option(
     "--only",
     type=Only(),
     multiple=True,
-    callback=_all_of,
+    callback=all_of,
     help="A part: family and axis values; several are taken together, values of one name as either.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Machine-readable result on standard output.")
+jobs_option = click.option("--jobs", type=click.IntRange(1, 512), default=default_jobs, show_default="processors")
+
+
+def time_limit_option(of: str) -> Callable[[Any], Any]:
+    """`--time-limit`: seconds that `of` may take."""
+    return click.option(
+        "--time-limit",
+        type=Finite(min=1, max=LONGEST_TIME_LIMIT),
+        default=DEFAULT_TIME_LIMIT,
+        show_default=True,
+        help=f"Seconds {of}.",
+    )

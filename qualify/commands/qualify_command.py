@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from assay.bundle import Fault
-from assay.codegen.builder import DEFAULT_TIME_LIMIT, default_jobs
 from assay.codegen.cache import default_cache_directory
 from assay.codegen.specs import load_specs
 from assay.qualify import terminal
@@ -19,14 +18,14 @@ from assay.qualify.run import RunOptions, RunResult, qualify
 from assay.qualify.workaround_printing import print_workarounds
 
 from .options import (
-    LONGEST_TIME_LIMIT,
-    Finite,
+    jobs_option,
     json_option,
     only_option,
     profile_option,
     report_option,
     single,
     specs_option,
+    time_limit_option,
 )
 
 PRODUCED_HERE = (STATIC, INTERPRETED, EMULATED)
@@ -42,7 +41,7 @@ _MADE_BY = {
 @click.command("qualify")
 @click.option("--target", required=True, multiple=True, callback=single, help="Target to build for, such as gfx1201.")
 @profile_option
-@click.option("--jobs", type=click.IntRange(1, 512), default=default_jobs, show_default="processors")
+@jobs_option
 @click.option(
     "--evidence",
     type=click.Choice(LEVELS),
@@ -55,13 +54,7 @@ _MADE_BY = {
 )
 @click.option("--update-lock", is_flag=True, help="Accept every difference to the lock.")
 @click.option("--check", is_flag=True, help="Judge only; write no bundle, lock or report.")
-@click.option(
-    "--time-limit",
-    type=Finite(min=1, max=LONGEST_TIME_LIMIT),
-    default=DEFAULT_TIME_LIMIT,
-    show_default=True,
-    help="Seconds a kernel.",
-)
+@time_limit_option("a kernel")
 @click.option("--workarounds", is_flag=True, help="Compare each workaround of a family with its plain form.")
 @report_option
 @specs_option

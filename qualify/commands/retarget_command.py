@@ -7,26 +7,19 @@ from pathlib import Path
 
 import click
 
-from assay.codegen.builder import DEFAULT_TIME_LIMIT, default_jobs
 from assay.codegen.cache import default_cache_directory
 from assay.codegen.specs import load_specs
 from assay.qualify import terminal
 
-from .options import LONGEST_TIME_LIMIT, Finite, json_option, only_option, specs_option
+from .options import jobs_option, json_option, only_option, specs_option, time_limit_option
 
 
 @click.command("retarget")
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.option("--for", "target", required=True, help="Target of the GPU at hand, by its file in the specs.")
 @click.option("--out", type=click.Path(path_type=Path), help="Default: BUNDLE's name with .TARGET.companion.")
-@click.option("--jobs", type=click.IntRange(1, 512), default=default_jobs, show_default="processors")
-@click.option(
-    "--time-limit",
-    type=Finite(min=1, max=LONGEST_TIME_LIMIT),
-    default=DEFAULT_TIME_LIMIT,
-    show_default=True,
-    help="Seconds a step of a kernel.",
-)
+@jobs_option
+@time_limit_option("a step of a kernel")
 @only_option
 @specs_option
 @json_option

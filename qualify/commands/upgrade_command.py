@@ -10,13 +10,20 @@ import click
 from packaging.version import InvalidVersion, Version
 
 from assay.bundle.atomic import replace_file
-from assay.codegen.builder import DEFAULT_TIME_LIMIT, default_jobs
 from assay.codegen.cache import default_cache_directory
 from assay.codegen.expand import Selection, expand
 from assay.codegen.specs import SpecSet, load_specs
 from assay.qualify import terminal
 
-from .options import FAILED, LONGEST_TIME_LIMIT, Finite, json_option, only_option, profile_option, specs_option
+from .options import (
+    FAILED,
+    jobs_option,
+    json_option,
+    only_option,
+    profile_option,
+    specs_option,
+    time_limit_option,
+)
 from .qualify_command import PRODUCED_HERE
 
 
@@ -43,7 +50,7 @@ class CompilerVersion(click.ParamType):
 )
 @click.option("--target", "targets", multiple=True, help="A target to build for; may be repeated. Default: all.")
 @profile_option
-@click.option("--jobs", type=click.IntRange(1, 512), default=default_jobs, show_default="processors")
+@jobs_option
 @click.option(
     "--evidence",
     type=click.Choice(PRODUCED_HERE),
@@ -53,13 +60,7 @@ class CompilerVersion(click.ParamType):
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Keep the artefacts of each version here."
 )
-@click.option(
-    "--time-limit",
-    type=Finite(min=1, max=LONGEST_TIME_LIMIT),
-    default=DEFAULT_TIME_LIMIT,
-    show_default=True,
-    help="Seconds a kernel.",
-)
+@time_limit_option("a kernel")
 @click.option(
     "--report", "page", type=click.Path(path_type=Path, dir_okay=False), help="Write the report as Markdown, too."
 )

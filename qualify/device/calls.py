@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,8 +39,17 @@ def tolerance_of(kernels: Kernels, family: str) -> tuple[float, float]:
     return float(stated["absolute"]), float(stated["relative"])
 
 
-def case_calls(kernels: Kernels, family: str, problem: Mapping[str, Any], force_row: str | None) -> list[Call]:
-    """Every chosen case of a problem.  force_row: None leaves the choice to the dispatch.  Raises NoReference."""
+def case_calls(
+    kernels: Kernels,
+    family: str,
+    problem: Mapping[str, Any],
+    force_row: str | None,
+    cases: Iterable[Case] | None = None,
+) -> list[Call]:
+    """Every chosen case of a problem, or these.  force_row: None leaves the choice to the dispatch.
+
+    Raises NoReference.
+    """
     contract = Contract(family, kernels.contract(family))
     # Alignments and sizes are seen on the tensors; what was promised for the row must not stand in for them.
     measured = {pointer.alignment_axis for pointer in contract.pointers.values()}
@@ -56,7 +65,7 @@ def case_calls(kernels: Kernels, family: str, problem: Mapping[str, Any], force_
         dtypes = {name: contract.pointers[name].dtype_for(problem) or "" for name in case.outputs}
         return Call(case, start, lambda: reference.expected(family, case), dtypes, tolerance_of(kernels, family))
 
-    return [made(case) for case in reference.cases(family, problem)]
+    return [made(case) for case in (reference.cases(family, problem) if cases is None else cases)]
 
 
 def decode_call(kernels: Kernels, shape: CallShape, force_row: str | None = None) -> Call:

@@ -6,10 +6,9 @@ import contextlib
 import functools
 import hashlib
 import json
-import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from .checking import FAIL, NOT_RUN, PASS
 from .errors import BadRequest, NotAvailable
 from .evidence import SCHEMA, judged_documents
 from .levels import DEVICE, RETARGETED
-from .opening import Opened, first_line, open_bundle, open_device
+from .opening import Opened, first_line, forced_on_purpose, open_bundle, open_device
 from .qualifying import Result, Subject, not_run, qualify, subjects_of
 from .rows import Wanted, built_rows, matching
 
@@ -129,7 +128,7 @@ def _run(options: Options, bundle: Bundle, opened: Opened, device: dict[str, Any
     every = built_rows(bundle, targets)
     subjects = subjects_of(matching(every, options.only or {}, "--only"), every)
     begun = provenance.now()
-    with _forced_on_purpose():
+    with forced_on_purpose():
         results = qualify(opened, subjects, printing.progress(len(subjects)))
     judged = judged_documents(results, options.level, rewritten_variants(bundle))
     document = {
@@ -151,18 +150,6 @@ def _run(options: Options, bundle: Bundle, opened: Opened, device: dict[str, Any
     replace_file(options.evidence_file, [json.dumps(document, indent=1, allow_nan=False).encode() + b"\n"])
     print(f"wrote {options.evidence_file}", file=sys.stderr)
     return STATUS[judged["verdict"]]
-
-
-@contextlib.contextmanager
-def _forced_on_purpose() -> Iterator[None]:
-    """Every row is forced here: the runtime's warning about that would stand between all lines of progress."""
-    logger = logging.getLogger("assay.runtime")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def _file_documents(path: Path, bundle: Bundle) -> dict[str, dict[str, str]]:

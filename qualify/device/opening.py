@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import logging
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,6 +77,18 @@ def open_device(bundle: Path, device: str, *, companion: bool = False) -> Opened
     # What torch calls cuda is HIP in a ROCm build of it.
     number = device.partition(":")[2] or "0"
     return Opened(kernels, HostMemory() if on_emulator else TorchMemory(f"cuda:{number}"))
+
+
+@contextlib.contextmanager
+def forced_on_purpose() -> Iterator[None]:
+    """Where every row is forced: the runtime's warning about that would stand between all lines of progress."""
+    logger = logging.getLogger("assay.runtime")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _torch_faults(device: str) -> list[Fault]:

@@ -14,6 +14,7 @@ from assay.bundle.faults import Fault
 
 from ..errors import ArgumentError
 from ..executing import Executor
+from ..launching import Prepared
 from ..overlaps import may_overlap
 from ..tensors import TENSORS, NotATensor, view
 from . import decode_checks
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 # Shapes come and go with the batch; when this many are known the oldest half is forgotten.
 _PLANS_KEPT = 2048
-_LARGEST_F32 = 3.4028234663852886e38
 _NOT_MADE: Any = object()
 
 
@@ -79,9 +79,10 @@ class DecodeAttention:
             inputs = inputs._replace(out=_new_out(inputs.q, None))
         inputs, plan, addresses = self._ready(inputs, options, sm_scale, None)
         if plan is None:
-            return BoundDecode(inputs, ())
+            return BoundDecode(inputs, (), ())
         stage_1 = plan.stage_1.bind(plan.pick_stage_1(addresses), numbers(options, sm_scale))
-        return BoundDecode(inputs, (stage_1, plan.merge.bind(plan.pick_merge(addresses), ())))
+        merge = plan.merge.bind(plan.pick_merge(addresses), ())
+        return BoundDecode(inputs, (stage_1, merge), (plan.stage_1, plan.merge))
 
     def _ready(
         self, inputs: Inputs, options: Options, sm_scale: float, stream: int | None
@@ -149,14 +150,16 @@ class BoundDecode:
     """A call with its checks done: `launch()` starts it again on the same memory.  Keeps its tensors alive.
 
     The tensors' contents may change between launches, and indptr, indices and positions with them; shapes and addresses
-    may not.  `out` and `workspace` are the tensors in use; `starts` launch one stage each, given a stream's handle.
+    may not.  `out` and `workspace` are the tensors in use.  Of stage 1 and the merge, none where there is no request:
+    `starts` launch one each, given a stream's handle, and `stages` tell its row, function and grid.
     """
 
-    __slots__ = ("_inputs", "_streams", "starts")
+    __slots__ = ("_inputs", "_streams", "stages", "starts")
 
-    def __init__(self, inputs: Inputs, starts: tuple[Callable[[int], None], ...]):
+    def __init__(self, inputs: Inputs, starts: tuple[Callable[[int], None], ...], stages: tuple[Prepared, ...]):
         self._inputs = inputs
         self.starts = starts
+        self.stages = stages
         # Streams that the framework was told of: once is enough, it waits for them when the memory is given back.
         self._streams: set[int] = set()
 
@@ -209,9 +212,6 @@ def _without_length(seen: Any, *, chosen_here: bool) -> Hashable:
 def _check_numbers(options: Options, sm_scale: Any) -> None:
     """What changes from call to call without changing the plan.  Raises ArgumentError."""
     faults = decode_checks.window_faults(options.window) + decode_checks.cap_faults(options.logit_cap)
-    number = isinstance(sm_scale, int | float) and not isinstance(sm_scale, bool)
-    # Comparisons take integers of any size, and are false for NaN.
-    if not number or not -_LARGEST_F32 <= sm_scale <= _LARGEST_F32:
-        faults.append(Fault("sm_scale", f"{sm_scale!r:.40}", "a finite number that FP32 can hold"))
+    faults += decode_checks.scale_faults(sm_scale)
     if faults:
         raise ArgumentError(faults)

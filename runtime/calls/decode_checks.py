@@ -10,6 +10,7 @@ from typing import Any
 
 from assay.bundle.faults import Fault
 
+from ..contract import LARGEST_F32
 from ..drivers.driver import Driver
 from ..errors import ArgumentError
 from ..tensors import TensorView
@@ -67,7 +68,7 @@ def check_call(views: Mapping[str, TensorView], window: Any, splits: Any, most_s
     kv_heads = views["k_cache"].shape[1]
     if kv_heads == 0 or q_heads % kv_heads or q_heads == 0:
         faults.append(Fault("q", f"{q_heads} query heads for {kv_heads} KV heads", "a multiple of the KV heads"))
-    faults += _scale_faults(views)
+    faults += _row_scale_faults(views)
     faults += window_faults(window)
     if splits is not None and (type(splits) is not int or not 1 <= splits <= most_splits):
         faults.append(Fault("num_splits", repr(splits), f"1 to {most_splits}, or an int32 tensor [batch]"))
@@ -94,7 +95,17 @@ def cap_faults(cap: Any) -> list[Fault]:
     return [Fault("logit_cap", f"{cap!r:.40}", f"None, or a number from {_SMALLEST_CAP:g} to {_LARGEST_CAP:g}")]
 
 
-def _scale_faults(views: Mapping[str, TensorView]) -> list[Fault]:
+def scale_faults(sm_scale: Any, *, positive: bool = False) -> list[Fault]:
+    """The scores' factor is a number that FP32 holds.  positive: above 0."""
+    number = isinstance(sm_scale, int | float) and not isinstance(sm_scale, bool)
+    # Comparisons take integers of any size, and are false for NaN.
+    if number and -LARGEST_F32 <= sm_scale <= LARGEST_F32 and (sm_scale > 0 or not positive):
+        return []
+    allowed = f"a finite number{' above 0' if positive else ''} that FP32 can hold"
+    return [Fault("sm_scale", f"{sm_scale!r:.40}", allowed)]
+
+
+def _row_scale_faults(views: Mapping[str, TensorView]) -> list[Fault]:
     """Codes need scales, both caches one format."""
     faults = []
     k, v = (views[name].dtype for name in ("k_cache", "v_cache"))

@@ -155,7 +155,8 @@ class Planner:
         probe = self._with_parts(views, parts, ANY_ADDRESS, sizes, ANY_ADDRESS)
         driver = self._executor.driver
         resident = driver.resident_groups(self._executor.chosen(*self._stage_1(probe, options, sizes, sm_scale)))
-        return default_splits(driver.processors * resident, sizes.batch, sizes.kv_heads, sizes.keys)
+        workgroups = driver.processors * resident
+        return default_splits(workgroups, sizes.batch, sizes.kv_heads, sizes.keys, sizes.head_dim)
 
     def _with_parts(
         self, views: Mapping[str, TensorView], parts: Parts, base: int, sizes: decode_checks.Sizes, counts: int

@@ -11,47 +11,50 @@ from ..errors import ArgumentError
 from ..executing import Executor, Steering
 from ..tensors import TENSORS, TensorView
 from .decode_checks import integers, kv_format
-from .single_launch import Family, SingleLaunch, Views
+from .single_launch import Call, Family, Shaped, SingleLaunch, Views
 
 _OUTPUTS = ("k_out", "v_out")
+# A cache of BF16 has none.
+_SCALES = ("k_scale", "v_scale")
 
 
 class KvCall:
-    """The calls of one of the two families.  optional: tensors that need not be given."""
+    """The calls of one of the two families."""
 
-    def __init__(self, executor: Executor, family: Family, optional: tuple[str, ...]):
+    def __init__(self, executor: Executor, family: Family):
         self._calls = SingleLaunch(executor, family)
-        self._optional = optional
 
     def run(self, tensors: Mapping[str, Any], kv_format: Any, steering: Steering, stream: Any) -> None:
         """Launch.  kv_format: the caches' format where the caller names it, else None.  Raises as SingleLaunch does."""
         faults = [
-            Fault(name, "None", TENSORS)
-            for name, tensor in tensors.items()
-            if tensor is None and name not in self._optional
+            Fault(name, "None", TENSORS) for name, tensor in tensors.items() if tensor is None and name not in _SCALES
         ]
         if kv_format is not None and type(kv_format) is not str:
             faults.append(Fault("kv_format", repr(kv_format), "the name of a cache format, or None"))
         if faults:
             raise ArgumentError(faults)
         stated = {} if kv_format is None else {"kv_format": kv_format}
-        self._calls.run(tensors, stated, steering, stream, "k_cache")
+        self._calls.run(tensors, Call(stated, {}, {}), steering, stream, "k_cache")
 
 
 def calls(executor: Executor) -> dict[str, KvCall]:
     """Both, by the family's name."""
     return {
-        "kv_store": KvCall(executor, _STORE, ("k_scale", "v_scale")),
-        "kv_reconstruct": KvCall(executor, _RECONSTRUCT, ()),
+        "kv_store": KvCall(executor, _STORE),
+        "kv_reconstruct": KvCall(executor, _RECONSTRUCT),
     }
+
+
+def _shaped_store(_executor: Executor, views: Views, _call: Call) -> Shaped:
+    return Shaped(views, _facts(views), {}, {})
+
+
+def _shaped_reconstruct(_executor: Executor, views: Views, _call: Call) -> Shaped:
+    return Shaped(_first_rows(views), _facts(views), {}, {})
 
 
 def _facts(views: Views) -> dict[str, Any]:
     return {"kv_format": kv_format(views), "slot_dtype": views["slots"].dtype}
-
-
-def _as_given(views: Views) -> Views:
-    return views
 
 
 def _first_rows(views: Views) -> Views:
@@ -70,7 +73,7 @@ def _first_rows(views: Views) -> Views:
     return narrowed
 
 
-def _check_stored(executor: Executor, views: Views) -> None:
+def _check_stored(executor: Executor, views: Views, _call: Call) -> None:
     """Each slot in the cache or below 0, and none twice.  Raises ArgumentError."""
     slots = integers(executor.driver, views["slots"])
     faults = _behind(slots, views["k_cache"])
@@ -84,7 +87,7 @@ def _check_stored(executor: Executor, views: Views) -> None:
         raise ArgumentError(faults)
 
 
-def _check_listed(executor: Executor, views: Views) -> None:
+def _check_listed(executor: Executor, views: Views, _call: Call) -> None:
     """Each slot in the cache or below 0.  Raises ArgumentError."""
     if faults := _behind(integers(executor.driver, views["slots"]), views["k_cache"]):
         raise ArgumentError(faults)
@@ -99,5 +102,5 @@ def _behind(slots: tuple[int, ...], cache: TensorView) -> list[Fault]:
     return [Fault(f"slots[{at}]", f"{slot} ({len(wrong)} such)", allowed)]
 
 
-_STORE = Family("kv_store", _facts, _as_given, _check_stored)
-_RECONSTRUCT = Family("kv_reconstruct", _facts, _first_rows, _check_listed)
+_STORE = Family("kv_store", _shaped_store, _check_stored)
+_RECONSTRUCT = Family("kv_reconstruct", _shaped_reconstruct, _check_listed)

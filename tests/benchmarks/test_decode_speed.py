@@ -61,7 +61,7 @@ def speed(monkeypatch):
     monkeypatch.setattr(decode_speed.peers, "PEERS", ())
 
     class FakeJit:
-        def __init__(self, _kernels, inputs, _copy=0):
+        def __init__(self, _kernels, inputs, _plan, _copy=0):
             out = [gpu.reference(inputs, request) for request in range(inputs.shape.batch)]
             self.both = lambda: torch.stack(out)
 

@@ -51,10 +51,10 @@ def call(specs, monkeypatch):
         recorders = {made.id: Recorder() for made in variants}
         monkeypatch.setattr(jit_call, "_imported", lambda name, *_: recorders[name])
         rows = [SimpleNamespace(id=made.id, symbol=made.family) for made in variants]
-        plan = SimpleNamespace(stage_1=Stage(rows[0], (2, 2, SPLITS)), merge=Stage(rows[1], (2, 8, 1)))
+        plan = SimpleNamespace(stages=(Stage(rows[0], (2, 2, SPLITS)), Stage(rows[1], (2, 8, 1))))
         known = {made.id: made for made in variants}
-        kernels = SimpleNamespace(_decode=SimpleNamespace(_plans={"key": plan}), variant=known.__getitem__)
-        made = jit_call.JitCall(kernels, inputs, copy=1)
+        kernels = SimpleNamespace(variant=known.__getitem__)
+        made = jit_call.JitCall(kernels, inputs, plan, copy=1)
         made.both()
         return inputs, [(known[name], *recorder.launches[0]) for name, recorder in recorders.items()]
 
@@ -127,7 +127,7 @@ def test_inputs_of_another_call_are_refused(call, other):
 
     # The same block takes six query heads of two KV heads.
     inputs = small_inputs(fp8=False) if other == "format" else gpu.make_inputs(gpu.Shape(2, 64, 6, 2, 64), fp8=True)
-    with pytest.raises(ValueError, match="planned last"):
+    with pytest.raises(ValueError, match="the plan is not one of"):
         call(fp8=True, inputs=inputs)
 
 

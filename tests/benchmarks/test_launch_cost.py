@@ -22,12 +22,13 @@ def cost(monkeypatch):
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: SimpleNamespace(cuda_stream=0))
     monkeypatch.setattr(launch_cost, "LAUNCHES", 2)
     out = torch.zeros(1)
-    plan = SimpleNamespace(out=out, workspace=out, launch=lambda *_: out, starts=(lambda _: None,) * 2)
+    plan = SimpleNamespace(
+        out=out, workspace=out, launch=lambda *_: out, starts=(lambda _: None,) * 2, stages=(None,) * 2
+    )
     kernels = SimpleNamespace(plan=lambda *_, **__: plan, decode_attention=lambda *_, **__: out)
     monkeypatch.setattr(launch_cost.assay.runtime, "load", lambda *_, **__: kernels)
     jit = SimpleNamespace(both=lambda: out, stage_1=lambda: None)
     monkeypatch.setattr(launch_cost, "JitCall", lambda *_: jit)
-    monkeypatch.setattr(launch_cost, "prepared", lambda _: (None, None))
     monkeypatch.setattr(launch_cost, "_bare", lambda _: lambda: None)
     one = {"median": 1.0, "samples": [1.0]}
     parts = (*launch_cost.PARTS, *launch_cost.WITHIN, "total")

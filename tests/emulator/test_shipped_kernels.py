@@ -108,6 +108,25 @@ def test_fp16_products_lose_nothing_to_scales_of_thirty_four_orders_of_magnitude
     assert (np.abs(partial[:, :, 0] - expected) <= fp16_error_bound(case)).all()
 
 
+# Wave-instructions that the published packed kernel executes a key and KV head is 170 at its launch of four waves.
+MOST_INSTRUCTIONS_A_KEY = 75
+
+
+@pytest.mark.parametrize("group", [4, 8])
+def test_the_packed_reader_executes_few_instructions_a_key(tmp_path, group):
+    """The figure of the row that ships for GQA 4 and 8: what twice as many keys cost more, so that no start counts."""
+    axes = {"kv_format": "fp8_per_token_head", "reader": "packed", "block_m": group, "window": False, "offset_bits": 32}
+    variant, outcome = compiled("decode_attention", tmp_path, **AXES, **axes)
+    executed = {}
+    for keys in (512, 1024):
+        given = {"lengths": [keys], "splits": [1], "kv_format": "fp8_per_token_head", "group": group, "kv_heads": 1}
+        case = make_case(np.random.default_rng(5), **given)
+        partial, lse, result = run_decode(variant, outcome, case)
+        assert_attention(partial, lse, case)
+        executed[keys] = result.counters.total
+    assert (executed[1024] - executed[512]) / 512 <= MOST_INSTRUCTIONS_A_KEY
+
+
 def test_merge_is_the_weighted_mean(tmp_path):
     variant, outcome = compiled("merge_splits", tmp_path, head_dim=128, sinks=False, most_splits=128)
     rng = np.random.default_rng(8)

@@ -100,13 +100,13 @@ def first_qualified_on(
     model, wanted = specs.families[family].model, specs.target(target)
     for candidate in candidates(model, wanted, problem):
         variant = make_variant(model, wanted, candidate, Renderer(specs.templates))
-        outcome = _compiled(variant)
+        outcome = compile_variant(variant)
         if not judge(variant, outcome, wanted, model).reasons:
             return variant, outcome
     raise AssertionError(f"no candidate of {problem.label} qualifies on {target}")
 
 
-def _compiled(variant: Variant) -> Outcome:
+def compile_variant(variant: Variant) -> Outcome:
     """Through the session's compile cache, where there is one."""
     folder = os.environ.get("ASSAY_CACHE_DIR")
     cache = CompileCache(Path(folder)) if folder else None

@@ -162,12 +162,12 @@ def test_rows_beyond_four_gib_are_stored_and_reconstructed_in_their_places(kerne
     far[...] = rows
     assert 110 * MIB * (capacity - 1) > 1 << 32 < (2 << 30) * 3
     kernels.kv_store(far, rows, slots, *caches, k_scale=scales[0], v_scale=scales[1])
-    if kv_format == "bf16":
-        assert all((cache[slots] == rows).all() for cache in caches)
-        return
     outs = [spread((4, 2, 64), np.uint16, 2 << 30) for _ in "kv"]
     kernels.kv_reconstruct(*caches, *scales, slots, *outs)
-    for out in outs:
+    for out, cache in zip(outs, caches, strict=True):
+        if kv_format == "bf16":
+            assert (cache[slots] == rows).all()
+            assert (out == rows).all()
         error = np.abs(from_bf16(out) - from_bf16(rows))
         assert (error <= 2.0**-4 * np.abs(from_bf16(rows)) + 2.0**-9).all()
     assert not any(caches[0][slot].any() for slot in range(capacity) if slot not in slots)

@@ -7,30 +7,37 @@ from assay.runtime import ArgumentError, NoMatchError
 
 from .engine import Engine, bits
 
-FORMATS = ["fp8_per_token_head", "int8_per_token_head"]
+CODES = ["fp8_per_token_head", "int8_per_token_head"]
+FORMATS = ["bf16", *CODES]
 POISON = 0x4321
 
 
 def call_of(kv_format="fp8_per_token_head", slots=(6, 1, 3), rows=5, capacity=9, **sizes):
-    """Tensors of a call, and what k_out and v_out must be: torch's FP32 product, rounded to BF16."""
+    """Tensors of a call, and what k_out and v_out must be: torch's FP32 product, rounded to BF16, or the rows."""
     engine = Engine(kv_format, capacity=capacity, **sizes)
     generator = torch.Generator().manual_seed(3)
     tensors = {"slots": torch.tensor(slots, dtype=sizes.get("slot_dtype", torch.int32))}
     expected = {}
     for name in ("k", "v"):
         codes = torch.randint(0, 256, engine.tensors[f"{name}_cache"].shape, generator=generator).to(torch.uint8)
-        codes[(codes & 0x7F) == 0x7F] = 0x80
-        scales = torch.rand(codes.shape[:2], generator=generator)
-        held = codes.view(torch.float8_e4m3fn if kv_format == "fp8_per_token_head" else torch.int8)
-        values = (held.float() * scales[..., None]).to(torch.bfloat16)
+        if kv_format == "bf16":
+            # Any bits: infinities, subnormal numbers and NaN of either sign among them.
+            codes = torch.randint(-(2**15), 2**15, codes.shape, generator=generator).to(torch.int16)
+            codes[:, 0, :4] = torch.tensor([0x7F80, 0x7F81, -1, 1])
+            values = codes.view(torch.bfloat16)
+        else:
+            codes[(codes & 0x7F) == 0x7F] = 0x80
+            tensors[f"{name}_scale"] = torch.rand(codes.shape[:2], generator=generator)
+            held = codes.view(torch.float8_e4m3fn if kv_format == "fp8_per_token_head" else torch.int8)
+            values = (held.float() * tensors[f"{name}_scale"][..., None]).to(torch.bfloat16)
         out = torch.full((rows, *codes.shape[1:]), POISON, dtype=torch.int16).view(torch.bfloat16)
         wanted = out.clone()
         for token, slot in enumerate(slots):
             if 0 <= slot < capacity:
                 wanted[token] = values[slot]
-        tensors |= {f"{name}_cache": codes.view(engine.tensors[f"{name}_cache"].dtype), f"{name}_scale": scales}
+        tensors[f"{name}_cache"] = codes.view(engine.tensors[f"{name}_cache"].dtype)
         tensors[f"{name}_out"], expected[f"{name}_out"] = out, wanted
-    return tensors, expected
+    return {"k_scale": None, "v_scale": None, **tensors}, expected
 
 
 def assert_same(tensors, expected):
@@ -75,11 +82,16 @@ def test_codes_as_float8_or_uint8_are_the_same_and_int8_never(kernels):
         kernels.kv_reconstruct(**{**tensors, **as_int8}, kv_format="fp8_per_token_head")
 
 
-def test_a_bf16_cache_needs_no_reconstruction(kernels):
-    tensors, _ = call_of()
-    plain = {name: tensors[name].to(torch.bfloat16) for name in ("k_cache", "v_cache")}
+def test_a_bf16_cache_has_no_scales_and_codes_need_theirs(kernels):
+    plain, _ = call_of("bf16")
+    codes, _ = call_of()
+    with pytest.raises(ArgumentError, match=r"k_scale: given; allowed: row .* takes no such argument"):
+        kernels.kv_reconstruct(**{**plain, "k_scale": codes["k_scale"]})
+    with pytest.raises(ArgumentError, match=r"v_scale: not given; allowed: row .* needs it"):
+        kernels.kv_reconstruct(**{**codes, "v_scale": None})
+    half = {name: plain[name].view(torch.float16) for name in ("k_cache", "v_cache")}
     with pytest.raises(NoMatchError, match="kv_format"):
-        kernels.kv_reconstruct(**{**tensors, **plain})
+        kernels.kv_reconstruct(**{**plain, **half})
 
 
 def test_k_and_v_beside_each_other_in_one_workspace(kernels):
@@ -104,8 +116,11 @@ def test_what_was_stored_comes_back_as_torch_has_it(kernels):
         kernels.kv_store(**engine.tensors)
         names = ("k_cache", "v_cache", "k_scale", "v_scale", "slots")
         outs = {f"{name}_out": torch.zeros_like(engine.tensors[name]) for name in ("k", "v")}
-        kernels.kv_reconstruct(**{name: engine.tensors[name] for name in names}, **outs)
+        kernels.kv_reconstruct(**{name: engine.tensors.get(name) for name in names}, **outs)
         for name in ("k", "v"):
+            if kv_format == "bf16":
+                assert outs[f"{name}_out"].equal(engine.tensors[name])
+                continue
             codes, scales = engine.stored(name)
             codes = codes.view(torch.float8_e4m3fn) if codes.dtype == torch.uint8 else codes
             assert outs[f"{name}_out"].equal((codes.float() * scales[..., None]).to(torch.bfloat16))

@@ -10,6 +10,7 @@ STORE = {
 }  # fmt: skip
 STORE_INT8 = {**STORE, "kv_format": "int8_per_token_head"}
 RECONSTRUCT = {**STORE, "family": "kv_reconstruct"}
+GATHER = {**RECONSTRUCT, "kv_format": "bf16"}
 
 STORE_MUTATIONS = {
     "no floor": ("tl.maximum(tl.max(tl.abs(values), 1), LEAST)", "tl.max(tl.abs(values), 1)"),
@@ -65,10 +66,16 @@ RECONSTRUCT_MUTATIONS = {
     "one subnormal code too few": ("magnitude < 8", "magnitude < 7"),
     "sign lost": (" | (code >> 7 << 31)", ""),
     "scale of the next slot": ("k_scale + slot * ", "k_scale + (slot ^ 1) * "),
-    "scale of V for K": ("reconstructed(k_codes, k_scales)", "reconstructed(k_codes, v_scales)"),
+    "scale of V for K": ("reconstructed(k_rows, k_scales)", "reconstructed(k_rows, v_scales)"),
     "skipped rows written": ("is_element = is_listed[:, None]", "is_element = (token < token_count)[:, None]"),
     "slots behind the cache read": (" & (slot < slot_count)", ""),
     "rows by slot": ("token * k_out_stride_token", "slot * k_out_stride_token"),
+}
+GATHER_MUTATIONS = {
+    "NaN as zero": ('else "k_rows" }}', 'else "tl.where(k_rows == k_rows, k_rows, 0.0)" }}'),
+    "rows of V for K": ('else "k_rows" }}', 'else "v_rows" }}'),
+    "sign of zero lost": ('else "v_rows" }}', 'else "tl.where(v_rows == 0.0, 0.0, v_rows)" }}'),
+    "skipped rows written": ("is_element = is_listed[:, None]", "is_element = (token < token_count)[:, None]"),
 }
 
 
@@ -78,7 +85,8 @@ RECONSTRUCT_MUTATIONS = {
     [
         pytest.param(axes, *change, id=f"{axes['family']} {axes['kv_format'][:4]} {name}")
         for axes, changes in (
-            (STORE, STORE_MUTATIONS), (STORE_INT8, INT8_MUTATIONS), (RECONSTRUCT, RECONSTRUCT_MUTATIONS)
+            (STORE, STORE_MUTATIONS), (STORE_INT8, INT8_MUTATIONS), (RECONSTRUCT, RECONSTRUCT_MUTATIONS),
+            (GATHER, GATHER_MUTATIONS),
         )
         for name, change in sampled(changes).items()
     ],

@@ -208,3 +208,11 @@ def test_a_wrong_decode_of_several_queries_is_noticed(noticed, old, new):
     found = noticed(QUERIES, old, new)
     assert found
     assert not found[0].startswith("load:")
+
+
+@pytest.mark.slow
+def test_a_tile_without_a_key_of_one_query_is_noticed_by_queries_far_apart_alone(noticed):
+    """Queries side by side have all of them a key in every tile that one has, but for the last."""
+    found = noticed(QUERIES, 'pivot = tl.where(new_max > float("-inf"), new_max, 0.0)', "pivot = new_max")
+    assert found
+    assert all(fault.startswith("queries more than a tile and a window apart: ") for fault in found)

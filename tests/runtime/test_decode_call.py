@@ -97,6 +97,10 @@ def test_a_plan_follows_the_contents_of_its_tensors(kernels):
     engine = Engine(lengths=(40, 40))
     plan = kernels.plan(*engine.arguments, **engine.scales, num_splits=2)
     assert_close(plan.launch(), engine.attention()[0])
+    assert [(stage.row.family, stage.row.id in kernels.usage()) for stage in plan.stages] == [
+        ("decode_attention", True), ("merge_splits", True)
+    ]  # fmt: skip
+    assert plan.stages[0].grid == (2, 2, 2)
     other = Engine(lengths=(40, 40), seed=5)
     for name in ("q", "k", "v", "indices"):
         getattr(engine, name).copy_(getattr(other, name))

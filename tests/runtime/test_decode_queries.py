@@ -100,6 +100,15 @@ def test_heads_whose_length_is_no_power_of_two_are_attention(plain, kv_format, r
     assert_is_attention(plain, plain_shape(rows, gqa, kv_format), dtype)
 
 
+@pytest.mark.parametrize("splits", [1, 3])
+def test_queries_far_apart_in_any_order_are_attention(capped, splits):
+    """Whole tiles come before the first key of one query, and behind the last of another; one sees no key at all."""
+    shape = capped_shape(3, 5, keys=(300, 40), splits=splits)
+    case = attention.call(shape)
+    case.tensors["q_positions"].view[...] = [[5, 290, 150], [39, -7, 0]]
+    assert_is_reference(called(capped, case, shape), case)
+
+
 @pytest.mark.parametrize("cap", [2.0**-20, 0.05, 1.5, 50, 2.0**13])
 def test_a_cap_is_a_number_of_the_call(capped, cap):
     shape = capped_shape(2, 3, logit_cap=cap)

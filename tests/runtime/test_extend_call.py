@@ -103,6 +103,71 @@ def test_requests_without_tokens_launch_nothing(kernels):
     assert kernels.usage() == {}
 
 
+INPUTS = ("q", "k_new", "v_new", "q_indptr", "k_hist", "v_hist", "hist_indptr")
+
+
+def on_one_memory(first, second):
+    """Both arrays again, the smaller one in the last bytes of the larger one."""
+    large, small = sorted((first, second), key=lambda array: array.nbytes, reverse=True)
+    whole = np.ascontiguousarray(large)
+    part = whole.reshape(-1).view(np.uint8)[whole.nbytes - small.nbytes :].view(small.dtype).reshape(small.shape)
+    return (part, whole) if small is first else (whole, part)
+
+
+@pytest.mark.parametrize(
+    ("written", "other"), [(written, other) for written in ("out", "lse") for other in INPUTS] + [("out", "lse")]
+)
+def test_what_is_written_shares_no_byte_with_anything(kernels, written, other):
+    _, tensors, max_chunk = case_of()
+    tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    call(kernels, tensors, max_chunk)
+    launched = kernels.usage()
+    both = dict(zip((written, other), on_one_memory(tensors[written], tensors[other]), strict=True))
+    before = {name: array.copy() for name, array in both.items()}
+    said = faults_of(kernels, tensors, max_chunk, **both)
+    size = min(tensors[written].nbytes, tensors[other].nbytes)
+    pairs = [(written, other), (other, written)] if other == "lse" else [(written, other)]
+    assert any(f"{name}: shares up to {size} bytes of memory with {with_}" in said for name, with_ in pairs), said
+    assert kernels.usage() == launched
+    for name, array in both.items():
+        np.testing.assert_array_equal(array, before[name])
+
+
+def test_an_output_in_place_of_the_queries_is_refused_and_they_are_untouched(kernels):
+    _, tensors, max_chunk = case_of()
+    kept = tensors["q"].copy()
+    assert "with q;" in faults_of(kernels, tensors, max_chunk, out=tensors["q"])
+    without = dict.fromkeys(("k_hist", "v_hist", "hist_indptr"))
+    said = faults_of(kernels, tensors, max_chunk, out=tensors["q"], **without)
+    assert "with q;" in said
+    assert "hist" not in said
+    np.testing.assert_array_equal(tensors["q"], kept)
+    assert kernels.usage() == {}
+
+
+def test_an_output_whose_tokens_are_one_place_is_refused(kernels):
+    _, tensors, max_chunk = case_of()
+    for name in ("out", "lse"):
+        one_place = np.broadcast_to(tensors[name][:1], tensors[name].shape)
+        one_place.flags.writeable = True
+        said = faults_of(kernels, tensors, max_chunk, **{name: one_place})
+        assert f"{name}: strides" in said
+        assert "several elements in one place" in said
+
+
+def test_queries_and_output_side_by_side_in_one_block_are_no_overlap(kernels):
+    _, tensors, max_chunk = case_of()
+    wanted = call(kernels, tensors, max_chunk).copy()
+    block = np.zeros((len(tensors["q"]) + 1, 2, *tensors["q"].shape[1:]), np.uint16)
+    block[:-1, 0] = tensors["q"]
+    tokens = slice(tensors["q_indptr"][0], tensors["q_indptr"][-1])
+    for _ in range(2):
+        got = call(kernels, tensors, max_chunk, q=block[:-1, 0], out=block[:-1, 1])
+        np.testing.assert_array_equal(got[tokens], wanted[tokens])
+    # One token on, where the plan of these shapes is known and the output starts on the next token's queries.
+    assert "out: shares up to" in faults_of(kernels, tensors, max_chunk, q=block[:-1, 1], out=block[1:, 1])
+
+
 def test_everything_wrong_with_the_numbers_is_said_at_once(kernels):
     _, tensors, _ = case_of()
     said = faults_of(kernels, tensors, -1, sm_scale=0.0, sliding_window=0, logit_cap=float("inf"), v_hist=None)
@@ -155,3 +220,15 @@ def test_offsets_are_judged_where_debugging_is_on(extend_bundle):
         said = faults_of(kernels, tensors, max_chunk, hist_indptr=tensors["hist_indptr"] + 10**6)
         assert "hist_indptr" in said
         assert "q_indptr" in faults_of(kernels, tensors, max_chunk, q_indptr=tensors["q_indptr"][::-1].copy())
+
+
+def test_a_forced_row_answers_and_forbidden_ones_do_not(kernels):
+    _, tensors, max_chunk = case_of()
+    every = [row.id for row in kernels.rows("extend_attention")]
+    (plain,) = (id for id in every if not kernels.variant(id).problem["window"])
+    call(kernels, tensors, max_chunk, force_row=plain)
+    assert kernels.usage() == {plain: 1}
+    with pytest.raises(NoMatchError, match="window"):
+        call(kernels, tensors, max_chunk, sliding_window=8, force_row=plain)
+    given = call(kernels, tensors, max_chunk, forbid_rows=every, fallback=lambda *_, **__: "answered")
+    assert given == "answered"
