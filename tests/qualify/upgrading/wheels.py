@@ -12,7 +12,10 @@ from pathlib import Path
 BROKEN = "raise ImportError('libtriton.so: undefined symbol')\n"
 # Has what a worker imports, and no more: a compiler that is there and cannot compile.
 _REFUSES = """
+import inspect
+
 def jit(function):
+    function.arg_names = list(inspect.signature(function).parameters)
     return function
 
 def compile(*_, **__):
@@ -21,9 +24,9 @@ def compile(*_, **__):
 HOLLOW = {
     "triton/__init__.py": _REFUSES,
     "triton/language.py": "class constexpr: pass\n",
-    "triton/compiler.py": "class ASTSource: pass\n",
+    "triton/compiler.py": "class ASTSource:\n    def __init__(*_): pass\n",
     "triton/backends/__init__.py": "",
-    "triton/backends/compiler.py": "class GPUTarget: pass\n",
+    "triton/backends/compiler.py": "class GPUTarget:\n    def __init__(*_): pass\n",
 }
 _BORROWED = "borrowed.pth"
 
