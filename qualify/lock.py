@@ -167,9 +167,33 @@ def compare(before: Sequence[LockRow], now: Sequence[LockRow]) -> list[LockChang
 
 def _at_level_of(row: LockRow, old: LockRow) -> LockRow:
     """The old row with evidence of the new one's levels only: a run at a lower level says nothing of a higher one."""
-    levels = {item.partition("=")[0] for item in row.evidence.split()}
+    levels = _levels(row)
     kept = [item for item in old.evidence.split() if item.partition("=")[0] in levels]
     return replace(old, evidence=" ".join(kept))
+
+
+def lost_level_warnings(path: Path, now: Lock) -> list[str]:
+    """A line for each level of evidence that rows of the lock at `path` have and would not have once `now` replaces it.
+
+    A lock that cannot be read has nothing to lose.
+    """
+    try:
+        before = read_lock(path)
+    except LockError:
+        return []
+    old = {row.key: _levels(row) for row in before.rows} if before else {}
+    lost: dict[str, int] = {}
+    for row in now.rows:
+        for level in sorted(old.get(row.key, set()) - _levels(row)):
+            lost[level] = lost.get(level, 0) + 1
+    return [
+        f"{path} had evidence {level} for {rows} of these rows, this run has not; --evidence {level} keeps it"
+        for level, rows in lost.items()
+    ]
+
+
+def _levels(row: LockRow) -> set[str]:
+    return {item.partition("=")[0] for item in row.evidence.split()}
 
 
 def _row_change(old: LockRow, new: LockRow) -> LockChange:

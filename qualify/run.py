@@ -173,6 +173,7 @@ def qualify(
         *_override_warnings(),
         *_damage_warning(cache.damaged, "compiled"),
         *_damage_warning(verdicts.damaged, "judged"),
+        *(locks.lost_level_warnings(options.lock_path, now) if options.update_lock and not options.check else ()),
     ]
     failed = [result for result in results if not result.qualified]
     if uncompiled := sum(_did_not_compile(item) for result in results for item in result.rejected):
@@ -287,7 +288,8 @@ def _compare_lock(run: RunResult, options: RunOptions, now: locks.Lock) -> None:
         run.messages.append(f"{options.lock_path} {given}, this run is {now.target} {now.profile}")
         run.status = GATE_FAILED
     elif run.changes:
-        run.messages.append(f"{len(run.changes)} differences to {options.lock_path}; {accept}")
+        differences = "1 difference" if len(run.changes) == 1 else f"{len(run.changes)} differences"
+        run.messages.append(f"{differences} to {options.lock_path}; {accept}")
     if before is not None and before.toolchain != now.toolchain:
         run.messages.append(
             f"{options.lock_path} was made by another compiler build: triton {before.toolchain.triton_version} "

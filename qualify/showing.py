@@ -18,6 +18,7 @@ from assay.codegen.toolchain import Toolchain
 
 from .finding import Found
 from .gates import Judgement, budgets, judge
+from .inspection import FOREIGN
 from .source_lines import with_source_lines
 from .waiving import WaiverBook, today_utc
 
@@ -173,12 +174,15 @@ def _heading(shown: Shown) -> str:
 
 
 def _resources(shown: Shown) -> str | None:
-    """A line a resource, with its limit where there is one; `?` where the binary does not tell."""
+    """A line a resource of the backend, with its limit where there is one; `?` where the binary does not tell."""
     if shown.judgement.resources is None:
         return None
     limits = budgets(shown.found.target, shown.found.family)
+    foreign = FOREIGN[shown.found.target.backend]
     lines = []
     for name, value in shown.judgement.resources.to_dict().items():
+        if name in foreign and value is None:
+            continue
         limit = f"  (limit {limits[name]:,})" if name in limits else ""
         figure = "?" if value is None else f"{value:,}" if type(value) is int else spell(value)
         lines.append(f"{name:<20} {figure:>10}{limit}")

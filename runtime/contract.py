@@ -296,9 +296,9 @@ def _type_hint(view: TensorView, wanted: str) -> str:
     if wanted == "i8" and view.dtype in ("u8", "e4m3fn"):
         return "pass int8, or the same bits through .view()"
     if wanted == "i32" and view.dtype == "i64":
-        return "convert it with .to(torch.int32)"
+        return "convert it, with .to(torch.int32) or numpy's .astype('int32')"
     if wanted == "i64" and view.dtype == "i32":
-        return "convert it with .to(torch.int64)"
+        return "convert it, with .to(torch.int64) or numpy's .astype('int64')"
     return ""
 
 

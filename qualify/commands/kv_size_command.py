@@ -56,11 +56,23 @@ def _table(sizing: kv_sizing.KVSizing) -> Table:
     shape = ", ".join(f"{value} {name}" for name, value in sizing.shape.items())
     tokens = "1 token" if sizing.tokens == 1 else f"{sizing.tokens:,} tokens"
     title = f"{sizing.model or 'KV cache'}: {shape}; {tokens}"
-    table = Table(title=title, title_justify="left", header_style="bold", box=rich.box.SIMPLE_HEAD)
-    table.add_column("format", no_wrap=True)
-    for name in ("B/token", "elements", "scales", "cache B", "workspace B", "total B", "saved"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for kv_format, (one, size) in sizing.sizes.items():
-        figures = (one.cache, one.elements, one.scales, size.cache, size.workspace, size.total)
-        table.add_row(kv_format, *(f"{figure:,}" for figure in figures), f"{sizing.saved_percent(size):.2f} %")
+    # Formats side by side: a line of figures a format is wider than many terminals, and a figure that is cut says nothing.
+    table = Table(
+        title=title, title_justify="left", header_style="bold", box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    table.add_column("", no_wrap=True)
+    for kv_format in sizing.sizes:
+        table.add_column(kv_format, justify="right", no_wrap=True)
+    pairs = sizing.sizes.values()
+    lines = {
+        "B/token": [one.cache for one, _ in pairs],
+        "  elements": [one.elements for one, _ in pairs],
+        "  scales": [one.scales for one, _ in pairs],
+        "cache B": [size.cache for _, size in pairs],
+        "workspace B": [size.workspace for _, size in pairs],
+        "total B": [size.total for _, size in pairs],
+    }
+    for name, figures in lines.items():
+        table.add_row(name, *(f"{figure:,}" for figure in figures))
+    table.add_row("saved", *(f"{sizing.saved_percent(size):.2f} %" for _, size in pairs))
     return table

@@ -35,12 +35,21 @@ def test_a_listed_model_is_its_numbers(assay):
     assert listed.document["formats"] == given.document["formats"]
 
 
-def test_the_table_has_a_line_for_each_format_asked_for(assay):
+def test_the_table_has_a_column_for_each_format_asked_for(assay):
     ran = assay("kv-size", *NUMBERS, "--tokens", "33059", "--format", "fp8_per_token_head")
     assert ran.status == 0
     assert "1,675,694,592" in ran.out
     assert "46.35 %" in ran.out
     assert "bf16" not in ran.out
+
+
+def test_no_figure_is_cut_on_a_narrow_terminal(assay, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    ran = assay("kv-size", *NUMBERS, "--tokens", "33059")
+    assert ran.status == 0
+    assert "…" not in ran.out
+    for figure in ("3,249,831,936", "1,743,399,424", "fp8_per_token_head", "int8_per_token_head", "46.35 %"):
+        assert figure in ran.out
 
 
 def test_a_list_of_ones_own_and_layers_of_all_kinds(assay, tmp_path):

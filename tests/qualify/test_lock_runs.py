@@ -62,7 +62,7 @@ def test_each_kind_of_difference_fails_until_it_is_accepted(qualify, out, snapsh
     ran = qualify()
     assert ran.status == 1
     assert said in ran.text
-    assert "1 differences to" in ran.text
+    assert "1 difference to" in ran.text
     assert "run the same command with --update-lock to accept" in ran.text
     assert "LOCK DIFFERS" in ran.text
     after = snapshot(out.out)
@@ -71,6 +71,15 @@ def test_each_kind_of_difference_fails_until_it_is_accepted(qualify, out, snapsh
     assert qualify("--update-lock").status == 0
     assert out.lock.read_text() == good
     assert qualify().status == 0
+
+
+def test_an_update_that_takes_evidence_out_of_the_lock_says_so(qualify, out):
+    change_lock(out, lambda text: text.replace("static=pass", "static=pass emulated=pass"))
+    assert "evidence emulated" not in qualify().text
+    ran = qualify("--update-lock")
+    assert ran.status == 0
+    assert "had evidence emulated for 6 of these rows, this run has not; --evidence emulated keeps it" in ran.text
+    assert "had evidence" not in qualify("--update-lock").text
 
 
 def test_without_a_lock_everything_is_new_and_the_command_is_printed(qualify, out):

@@ -232,7 +232,7 @@ def test_debug_mode_finds_it_before_the_launch(decode_bundle):
 REFUSED = {
     "q on a device of torch that is not the kernels'": ({"q": lambda q: q.to("meta")}, "q: on meta:0; allowed: cpu:0"),
     "int64 indices": (
-        {"indices": lambda t: t.long()}, "indices: elements of i64; allowed: i32; convert it with .to(torch.int32)",
+        {"indices": lambda t: t.long()}, "indices: elements of i64; allowed: i32; convert it, with .to(torch.int32)",
     ),
     "FP32 queries": ({"q": lambda q: q.float()}, "q_dtype: requested 'f32', required 'bf16'"),
     "a cache of int8": ({"k": lambda k: k.view(torch.int8), "v": lambda v: v.view(torch.int8)}, "int8_per_token_head"),
