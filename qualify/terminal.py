@@ -30,7 +30,7 @@ _SHOWN_CHANGES = 40
 # Enough of an id for `assay show`, and of a compiler's message to find the place.
 _SHOWN_ID, _SHOWN_LINES = 8, 16
 # Below this many columns, what report.json has as well is left out of the table.
-_NARROW = 110
+NARROW = 110
 _WIDE_ONLY = frozenset({"code B"})
 _COLOURS = {"worse": "red", "gone": "red", "better": "green", "new": "cyan", "changed": "yellow"}
 
@@ -126,7 +126,7 @@ def print_results(out: Console, target: TargetFile, results: list[ProblemResult]
     """The table: one line a problem with the chosen launch and its resources, then every rejected candidate."""
     for family in dict.fromkeys(result.problem.family for result in results):
         of_family = [result for result in results if result.problem.family == family]
-        out.print(_table(family, target, of_family, narrow=out.width < _NARROW))
+        out.print(_table(family, target, of_family, narrow=out.width < NARROW))
     _print_rejected(out, results)
 
 
@@ -145,7 +145,7 @@ def _table(family: str, target: TargetFile, results: list[ProblemResult], *, nar
     )
     table.add_column("problem", overflow="fold", min_width=16)
     table.add_column("verdict", no_wrap=True)
-    table.add_column(_launch_title(results[0]), overflow="fold", min_width=12)
+    table.add_column(_launch_title(results), overflow="fold", min_width=12)
     shown = [column for column in columns if column not in hoisted and not (narrow and column[0] in _WIDE_ONLY)]
     for name, _ in shown:
         table.add_column(name, justify="right", no_wrap=True)
@@ -174,9 +174,14 @@ def _is_hoisted(names: tuple[str, ...], results: list[ProblemResult], near: list
     return len(results) > 1 and len(cells) == 1 and all(marked.isdisjoint(names) for marked in near)
 
 
-def _launch_title(result: ProblemResult) -> str:
-    """`launch (block_n, score_form)`: the fields whose values stand in the column, next to stages and warps."""
-    fields = ", ".join(result.family.launch)
+def _launch_title(results: list[ProblemResult]) -> str:
+    """`launch (block_n, score_form)`: the fields whose values stand in the column, next to stages and warps.
+
+    A flag that no row sets stands in no row, so that its name, often the longest, would only take room.
+    """
+    launches = [result.chosen.variant.candidate.launch for result in results if result.chosen]
+    shown = {name for launch in launches for name, value in launch if value is not False}
+    fields = ", ".join(name for name in results[0].family.launch if name in shown)
     return f"launch ({fields})" if fields else "launch"
 
 

@@ -56,7 +56,7 @@ def _table(sizing: kv_sizing.KVSizing) -> Table:
     shape = ", ".join(f"{value} {name}" for name, value in sizing.shape.items())
     tokens = "1 token" if sizing.tokens == 1 else f"{sizing.tokens:,} tokens"
     title = f"{sizing.model or 'KV cache'}: {shape}; {tokens}"
-    # Formats side by side: a line of figures a format is wider than many terminals, and a figure that is cut says nothing.
+    # Formats side by side: a line a format is wider than many terminals, and a figure that is cut says nothing.
     table = Table(
         title=title, title_justify="left", header_style="bold", box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
     )

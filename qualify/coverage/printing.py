@@ -12,6 +12,7 @@ from rich.text import Text
 
 from assay.bundle.verdicts import NEAREST
 
+from .. import terminal
 from ..reports.labels import constant_axes, problem_label
 from .judging import Answer, JudgedCall
 from .running import Coverage, CoveredRow, DeviceCoverage
@@ -23,7 +24,7 @@ _SHOWN_ID = 8
 def print_coverage(out: Console, coverage: Coverage, *, show_all: bool) -> None:
     """show_all: every row that no call reaches, not only the first of them."""
     for device in coverage.devices:
-        out.print(_table(device, coverage.waived))
+        out.print(_table(device, coverage.waived, narrow=out.width < terminal.NARROW))
         for line in (*_missing_lines(device), *_row_lines(device, show_all)):
             out.print(line, soft_wrap=True)
         if device.not_judged:
@@ -32,15 +33,16 @@ def print_coverage(out: Console, coverage: Coverage, *, show_all: bool) -> None:
         out.print(line, soft_wrap=True)
 
 
-def _table(device: DeviceCoverage, waived: frozenset[str]) -> Table:
+def _table(device: DeviceCoverage, waived: frozenset[str], *, narrow: bool) -> Table:
+    """narrow: text stands in columns as small as it can, so that names of models have room and none is cut."""
     title = f"{device.target} ({device.bundle.name}, {device.identity[:16]})"
     table = Table(
         title=title, title_justify="left", header_style="bold", box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
     )
-    table.add_column("call", overflow="fold", min_width=16)
+    table.add_column("call", overflow="fold", min_width=16, width=16 if narrow else None)
     table.add_column("KV format", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    table.add_column("rows", overflow="fold", min_width=_SHOWN_ID)
+    table.add_column("rows", overflow="fold", min_width=_SHOWN_ID, width=_SHOWN_ID if narrow else None)
     table.add_column("models", overflow="fold", min_width=16)
     said: tuple[str, ...] = ()
     for line, calls in _lines(device.calls).items():

@@ -120,6 +120,15 @@ def test_a_call_that_no_row_answers_fails_and_says_which_condition(judge):
     assert "MISSING" in table.out
 
 
+def test_no_models_name_is_cut_on_a_narrow_terminal(judge, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "70")
+    lines = judge(models=SMALL.replace("small", "a-name-of-37-characters-that-has-folds")).out.splitlines()
+    (titles,) = (number for number, line in enumerate(lines) if line.lstrip().startswith("call "))
+    column = lines[titles].index("models")
+    cells = [line[column:].strip() for line in lines[titles + 2 :]]
+    assert "".join(cells).startswith("a-name-of-37-characters-that-has-folds")
+
+
 def test_a_last_row_that_answers_is_called_generic(judge):
     device = only_device(judge(decode=[LAST], more=["--json"]))
     assert device["calls"][0]["verdict"] == "generic"
