@@ -13,9 +13,13 @@ from assay.codegen.spec_models import TargetFile
 
 from .gates import Judgement
 from .reports.labels import constant_axes, launch_values, problem_label
+from .terminal import NARROW
 from .workaround_verdicts import CAN_GO, KEEP, UNDECIDED, Comparison, WatchedWorkaround, executed, spills_of
 
 _COLOURS = {KEEP: "yellow", CAN_GO: "bold green", UNDECIDED: "bold red"}
+_FIGURES = ("launch", "registers", "executed")
+# Columns that figures before and after take on a narrow terminal: `1,506,054 ->` fits.
+_NARROW_FIGURES = 12
 _REGISTERS = ("vgpr_count", "register_count")
 
 
@@ -26,7 +30,7 @@ def print_workarounds(out: Console, target: TargetFile, watched: Sequence[Watche
     for item in watched:
         out.print(Text(f"\n{heading(item, target.target)}", _COLOURS.get(item.verdict, "")), soft_wrap=True)
         if item.comparisons:
-            out.print(_table(item))
+            out.print(_table(item, narrow=out.width < NARROW))
 
 
 def heading(item: WatchedWorkaround, target: str) -> str:
@@ -44,7 +48,8 @@ def heading(item: WatchedWorkaround, target: str) -> str:
     return f"{said}: {item.verdict}: {reasons[item.verdict]}"
 
 
-def _table(item: WatchedWorkaround) -> Table:
+def _table(item: WatchedWorkaround, *, narrow: bool) -> Table:
+    """narrow: without the launches, which report.json has, and figures fold, so that the reasons have room."""
     problems = [comparison.current.variant.candidate.problem.axes for comparison in item.comparisons]
     constant = constant_axes(problems)
     plain = ", ".join(f"{name}={value}" for name, value in item.workaround.alternative.items())
@@ -55,14 +60,15 @@ def _table(item: WatchedWorkaround) -> Table:
         box=rich.box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
-    table.add_column("problem", overflow="fold", min_width=16)
+    table.add_column("problem", overflow="fold", min_width=14, width=14 if narrow else None)
     table.add_column("verdict", no_wrap=True)
-    for name in ("launch", "registers", "executed"):
-        table.add_column(name, no_wrap=True)
+    for name in _FIGURES[narrow:]:
+        table.add_column(name, no_wrap=not narrow, overflow="fold", width=_NARROW_FIGURES if narrow else None)
     table.add_column("the plain form", overflow="fold", min_width=24)
     for comparison, axes in zip(item.comparisons, problems, strict=True):
         verdict = Text(comparison.verdict, _COLOURS[comparison.verdict])
-        table.add_row(problem_label(axes, constant), verdict, *_figures(comparison), against(comparison))
+        figures = _figures(comparison)[narrow:]
+        table.add_row(problem_label(axes, constant), verdict, *figures, against(comparison))
     return table
 
 
