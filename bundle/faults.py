@@ -55,11 +55,16 @@ class BudgetError(BundleError):
 
 
 def nearest(name: object, known: Iterable[object]) -> str | None:
-    """The known name closest to `name` for a hint, or None where nothing is close. Case does not count."""
+    """The known name closest to `name` for a hint, or None where nothing is close. Case does not count.
+
+    The only known name that begins with `name` is closer than any other, however much longer it is.
+    """
     import difflib  # Here and not above: only a failing call needs it, and a runtime's start does not.
 
     spelled = {str(item).lower(): str(item) for item in sorted(map(str, known), reverse=True)}
-    close = difflib.get_close_matches(str(name).lower(), sorted(spelled), n=1, cutoff=0.6)
+    given = str(name).lower()
+    longer = [item for item in spelled if item.startswith(given)] if given else []
+    close = longer if len(longer) == 1 else difflib.get_close_matches(given, sorted(spelled), n=1, cutoff=0.6)
     return spelled[close[0]] if close else None
 
 

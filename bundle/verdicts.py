@@ -137,11 +137,18 @@ def coverage(rows: Iterable[Row], field: str) -> str:
     plain = [
         v for _, v in sorted(exact, key=lambda pair: (pair[0], pair[1] if type(pair[1]) is int else repr(pair[1])))
     ]
-    other = sorted({c.required() for c in asked if c.op not in ("eq", "one_of")})
+    limits = sorted((c for c in asked if c.op not in ("eq", "one_of")), key=_by_size)
+    other = list(dict.fromkeys(limit.required() for limit in limits))
     said = [", ".join(map(repr, plain))] if plain else []
     if any(all(condition.field != field for condition in row.conditions) for row in rows):
         other.append("anything, in rows that do not ask for it")
     return "; ".join(said + other)
+
+
+def _by_size(condition: Condition) -> tuple[str, int, str]:
+    """Sorts limits by their numbers: at most 8 stands before at most 16."""
+    number = condition.value if type(condition.value) is int else 0
+    return condition.op, number, condition.required()
 
 
 def _failures(row: Row, request: Mapping[str, Any]) -> tuple[Failure, ...]:

@@ -143,7 +143,8 @@ def _verdict_lines(coverage: Coverage) -> Iterator[Text]:
     for device in coverage.devices:
         answered = sum(not judged.missing for judged in device.calls)
         missing = len(dict.fromkeys(judged.call.model for judged in device.calls if judged.missing))
-        said = f"{device.target}: {answered} of {len(device.calls)} calls of {len(coverage.models)} models are answered"
+        models = "1 model" if len(coverage.models) == 1 else f"{len(coverage.models)} models"
+        said = f"{device.target}: {answered} of {len(device.calls)} calls of {models} are answered"
         more = f"; models with a call that is not: {missing}" if missing else ""
         yield Text(said + more, "red" if missing else "green")
     waived = sorted(coverage.waived.difference(coverage.needless_waivers))

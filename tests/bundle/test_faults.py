@@ -31,3 +31,5 @@ def test_nearest_names_what_was_meant_or_nothing():
     assert nearest("gfx1202", ["gfx1201", "sm90"]) == "gfx1201"
     assert nearest("GFX1201", ["gfx1201", "sm90"]) == "gfx1201"
     assert nearest("tpu", ["gfx1201", "sm90"]) is None
+    assert nearest("Qwen3-30B", ["Qwen3-32B", "Qwen3-30B-A3B"]) == "Qwen3-30B-A3B"
+    assert nearest("", ["gfx1201"]) is None

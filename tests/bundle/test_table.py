@@ -53,6 +53,12 @@ def test_no_match_lists_every_row_nearest_first_with_its_first_failed_condition(
     assert len(caught.value.faults) == 3
 
 
+def test_what_a_bundle_covers_is_in_the_order_of_the_numbers(factory):
+    rows = [factory.make_row(f"r{size}", [("query_rows", "at_most", size)]) for size in (16, 8, 1, 2)]
+    with pytest.raises(NoMatch, match="covers query_rows: at most 1; at most 2; at most 8; at most 16\n"):
+        select(rows, {"query_rows": 48})
+
+
 def test_no_match_among_many_rows_tells_most_of_the_nearest_8_and_one_short_line_of_each_other(factory):
     rows = [factory.make_row(f"r{i:02}", [("head_dim", "eq", i), ("gqa", "eq", 8)]) for i in range(10)]
     far = factory.make_row("a-far", [("head_dim", "eq", 1), ("gqa", "eq", 4)])
