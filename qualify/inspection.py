@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import rich.box
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
@@ -18,10 +19,14 @@ from assay.bundle import Bundle, Fault, FaultsError
 from assay.codegen.records import spell
 
 from .reports.labels import constant_axes, problem_label
+from .terminal import NARROW
 from .verification import file_fault
 
 SCHEMA = "assay.inspect/1"
 COMPANION = "companion"
+# Of a variant's id, and what is left out of the table, on a narrow terminal.
+_SHOWN_ID = 8
+_WIDE_ONLY = frozenset({"lds_static_bytes", "lds_dynamic_bytes", "max_threads", "kernarg_bytes"})
 # Columns of a line that a log may have.
 _WIDEST = 2000
 # The first bytes of a bundle; bundle/format.py has the whole grammar.
@@ -116,29 +121,40 @@ def print_inspected(out: Console, inspected: Inspected) -> None:
 
 
 def _print_variants(out: Console, kernels: list[dict[str, Any]], families: Iterable[str]) -> None:
-    """A table a family; axes with one value stand in its title."""
+    """A table a family; axes and figures with one value stand above it."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for family, kernel in zip(families, kernels, strict=True):
         groups.setdefault(family, []).append(kernel)
-    names = [name for name in _names(kernels) if any(kernel["resources"].get(name) is not None for kernel in kernels)]
     for family, group in groups.items():
-        figures = {name: [_figure(kernel["resources"].get(name)) for kernel in group] for name in names}
-        constant = constant_axes([kernel["problem"].items() for kernel in group])
-        title = family + (f" ({', '.join(constant)})" if constant else "")
-        table = Table(title=Text(title), title_justify="left", header_style="bold")
-        table.add_column("variant", no_wrap=True)
-        # A log is wide enough for a line a variant; a terminal may have to fold.
-        table.add_column("problem", no_wrap=not out.is_terminal, overflow="fold")
-        table.add_column("target", no_wrap=True)
-        for name in names:
-            table.add_column(name.replace("_", "\n"), justify="right", min_width=max(map(len, figures[name])))
-        for number, kernel in enumerate(group):
-            label = f"{family} {problem_label(kernel['problem'].items(), constant)}"
-            cells = [kernel["variant"], label, kernel["arch"], *(figures[name][number] for name in names)]
-            table.add_row(*map(Text, cells))
+        table = _variant_table(family, group, narrow=out.is_terminal and out.width < NARROW, fold=out.is_terminal)
         if not out.is_terminal:
             out.width = max(out.width, Measurement.get(out, out.options.update(max_width=_WIDEST), table).maximum)
         out.print(table)
+
+
+def _variant_table(family: str, group: list[dict[str, Any]], *, narrow: bool, fold: bool) -> Table:
+    """A line a variant.  fold: a terminal may have to.  narrow: without some of the figures, which --json has."""
+    names = [name for name in _names(group) if any(kernel["resources"].get(name) is not None for kernel in group)]
+    figures = {name: [_figure(kernel["resources"].get(name)) for kernel in group] for name in names}
+    figures["target"] = [kernel["arch"] for kernel in group]
+    same = [name for name in figures if len(group) > 1 and len(set(figures[name])) == 1]
+    constant = constant_axes([kernel["problem"].items() for kernel in group])
+    title = family + (f" ({', '.join(constant)})" if constant else "")
+    if same:
+        title += "\nin every row: " + ", ".join(f"{name} {figures[name][0]}" for name in same)
+    table = Table(
+        title=Text(title), title_justify="left", header_style="bold", box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    table.add_column("variant", no_wrap=True)
+    table.add_column("problem", no_wrap=not fold, overflow="fold", min_width=16)
+    shown = [name for name in figures if name not in same and not (narrow and name in _WIDE_ONLY)]
+    for name in shown:
+        table.add_column(name.replace("_", "\n"), justify="right", no_wrap=True)
+    for number, kernel in enumerate(group):
+        variant = kernel["variant"][: _SHOWN_ID if narrow else None]
+        label = problem_label(kernel["problem"].items(), constant)
+        table.add_row(*map(Text, (variant, label, *(figures[name][number] for name in shown))))
+    return table
 
 
 def _print_kernels(out: Console, kernels: list[dict[str, Any]]) -> None:
