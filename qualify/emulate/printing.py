@@ -115,11 +115,12 @@ def _print_counters(out: Console, counters: Counters, lines: SourceLines) -> Non
 
 
 def _print_traffic(out: Console, counters: Counters) -> None:
-    ratios = [f"coalescing\n{size} B" for size in SEGMENTS]
-    table = _table("global memory", "waves", "bytes", *(f"segments\n{size} B" for size in SEGMENTS), *ratios)
+    sizes = "/".join(map(str, SEGMENTS))
+    table = _table("global memory", "waves", "bytes", f"segments\n{sizes} B", f"coalescing\n{sizes} B")
     for kind, traffic in traffic_by_kind(counters).items():
-        counts = (f"{count:,}" for count in (traffic.waves, traffic.bytes, *traffic.segments))
-        table.add_row(kind, *counts, *(_ratio(traffic.coalescing(size)) for size in SEGMENTS))
+        segments = " / ".join(f"{count:,}" for count in traffic.segments)
+        ratios = " / ".join(_ratio(traffic.coalescing(size)) for size in SEGMENTS)
+        table.add_row(kind, f"{traffic.waves:,}", f"{traffic.bytes:,}", segments, ratios)
     out.print(table)
 
 
