@@ -15,18 +15,23 @@ from typing import Any
 
 # What writing to standard output may fail with, other than that nobody reads it.
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+# What a CI runner sends, and what a terminal that is closed does.
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 def main() -> None:
     """Run the command line of this process."""
-    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _terminate)
+    for number in _ENDING:
+        # Where one is ignored, as nohup does, it stays so.
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _terminate)
     sys.exit(run(sys.argv[1:]))
 
 
 def _terminate(number: int, _: Any) -> None:
     """End as an exception does, so that everything open is closed and removed; once is enough."""
-    signal.signal(number, lambda *_: None)
+    for ending in _ENDING:
+        signal.signal(ending, lambda *_: None)
     raise SystemExit(128 + number)
 
 
@@ -64,7 +69,7 @@ def _run(arguments: list[str]) -> int:
     try:
         from . import cli
     except (Exception, SystemExit) as error:
-        if isinstance(error, SystemExit) and error.code == 128 + signal.SIGTERM:
+        if isinstance(error, SystemExit) and error.code in [128 + number for number in _ENDING]:
             raise
         # Also where a package is broken in another way than being absent: telling that is the doctor's job.
         if arguments[:1] == ["doctor"]:
