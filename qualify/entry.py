@@ -11,7 +11,7 @@ import errno
 import os
 import signal
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 # What writing to standard output may fail with, other than that nobody reads it.
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
@@ -25,7 +25,13 @@ def main() -> None:
         # Where one is ignored, as nohup does, it stays so.
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _terminate)
+    # Closed by who called, as `>&-` does: nobody reads it, and a file of ours must not get its number.
+    sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()
     sys.exit(run(sys.argv[1:]))
+
+
+def _nowhere() -> TextIO:
+    return open(os.devnull, "w")
 
 
 def _terminate(number: int, _: Any) -> None:
@@ -39,8 +45,7 @@ def run(arguments: list[str]) -> int:
     """Run one command; returns its exit status."""
     try:
         status = _run(arguments)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
         return status
     except KeyboardInterrupt:
         print("assay: interrupted; nothing half-written is left, and finished work is in the cache", file=sys.stderr)

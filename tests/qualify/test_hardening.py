@@ -286,3 +286,30 @@ def test_a_pipe_is_refused_and_not_waited_for(assay, tmp_path, command):
     ran = assay(*command, tmp_path / "pipe", *more)
     assert ran.status == 1
     assert "a pipe, device or socket" in ran.said
+
+
+@pytest.mark.parametrize("command", [("schema", "models"), ("plan", "--target", "gfx1201"), ("schema",)])
+def test_a_closed_standard_output_is_one_that_nobody_reads(command):
+    script = "from assay.qualify.entry import main; main()"
+    argv = [sys.executable, "-c", script, *command]
+
+    def ended(closing: str) -> tuple[int, str]:
+        done = subprocess.run(["/bin/sh", "-c", f'exec "$@" {closing}', "sh", *argv], stderr=subprocess.PIPE, text=True)
+        return done.returncode, done.stderr
+
+    assert ended(">&-") == ended(">/dev/null")
+
+
+@pytest.mark.parametrize("columns", ["0", "-5", "\N{SUPERSCRIPT TWO}", "wide", "9" * 5000, ""])
+def test_columns_that_are_no_width_leave_no_output_empty(monkeypatch, columns):
+    from assay.qualify import terminal
+
+    monkeypatch.setenv("COLUMNS", columns)
+    assert terminal.console().width >= 80
+
+
+def test_columns_that_are_a_width_are_taken(monkeypatch):
+    from assay.qualify import terminal
+
+    monkeypatch.setenv("COLUMNS", "37")
+    assert terminal.console().width == 37
