@@ -15,6 +15,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,47}$")
 # A dimension, a product of some, or either by what a program takes of it, an axis, launch field or constant:
 # `rows*gqa/BLOCK_M`.
 _NAME = r"[A-Za-z][A-Za-z0-9_]{0,47}"
+MNEMONIC = r"^[A-Za-z][A-Za-z0-9_.]*$"
 GRID_TERM = rf"^{_NAME}(\*{_NAME})*(/{_NAME})?$"
 GridTerm = Annotated[str, StringConstraints(pattern=GRID_TERM)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=400)]
@@ -257,6 +258,9 @@ class InstructionRule(SpecModel):
     reason: Text
 
 
+Mnemonic = Annotated[str, StringConstraints(pattern=MNEMONIC)]
+
+
 class Workaround(SpecModel):
     """A form of the kernel that exists for a weakness of the compiler, and the plain form that it stands in for."""
 
@@ -273,7 +277,7 @@ class Workaround(SpecModel):
         Field(min_length=1, description="axis and launch values of the plain form; all else stays as it is"),
     ]
     hardware: Annotated[
-        list[str],
+        list[Mnemonic],
         Field(description="instructions of which the plain form must have one, or the compiler does it in software"),
     ] = []
 

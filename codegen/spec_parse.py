@@ -11,7 +11,7 @@ from pydantic import BaseModel, StringConstraints, ValidationError
 from assay.bundle.faults import Fault, did_you_mean
 
 from .model_list import LanguageModel
-from .spec_models import GRID_TERM, FamilyFile, Waiver, Workaround
+from .spec_models import GRID_TERM, MNEMONIC, FamilyFile, Waiver, Workaround
 from .yaml_source import KeyPath, YamlSource
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -65,6 +65,7 @@ _PATTERNS = {
     _pattern(Waiver, "variant"): "16 hexadecimal digits, quoted",
     _pattern(Waiver, "expires"): "a date such as 2027-01-31",
     _pattern(Workaround, "since"): "a version such as '3.8.0', quoted",
+    MNEMONIC: "an instruction's mnemonic",
     _pattern(LanguageModel, "name"): "a name: letters, digits and _.-, 80 at most",
     _pattern(LanguageModel, "config"): "a name: letters, digits and _.-/, 120 at most",
 }

@@ -28,11 +28,20 @@ def check_workarounds(parsed: Parsed[FamilyFile], targets: Collection[TargetFile
         if workaround.name in seen:
             faults.append(Fault(source.where((*path, "name")), f"{workaround.name} twice", "each name once"))
         seen.add(workaround.name)
+        faults += _repeated(workaround, (*path, "hardware"), source)
         wrong = check_predicate(workaround.when, (*path, "when"), source, {**forms, **target_domains(targets)})
         wrong += _check_alternative(workaround, (*path, "alternative"), source, family, forms)
         # What a predicate asks can be told only of one that is sound.
         faults += wrong or _check_differs(workaround, path, source)
     return faults
+
+
+def _repeated(workaround: Workaround, path: KeyPath, source: YamlSource) -> Iterator[Fault]:
+    """Each instruction is counted by its mnemonic: one that stood there twice would count twice."""
+    names = workaround.hardware
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            yield Fault(source.where((*path, index)), f"{name} twice", "each mnemonic once")
 
 
 def _check_alternative(

@@ -11,22 +11,33 @@ import errno
 import os
 import signal
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 # What writing to standard output may fail with, other than that nobody reads it.
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+# What a CI runner sends, and what a terminal that is closed does.
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 def main() -> None:
     """Run the command line of this process."""
-    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _terminate)
+    for number in _ENDING:
+        # Where one is ignored, as nohup does, it stays so.
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _terminate)
+    # Closed by who called, as `>&-` does: nobody reads it, and a file of ours must not get its number.
+    sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()
     sys.exit(run(sys.argv[1:]))
+
+
+def _nowhere() -> TextIO:
+    return open(os.devnull, "w")
 
 
 def _terminate(number: int, _: Any) -> None:
     """End as an exception does, so that everything open is closed and removed; once is enough."""
-    signal.signal(number, lambda *_: None)
+    for ending in _ENDING:
+        signal.signal(ending, lambda *_: None)
     raise SystemExit(128 + number)
 
 
@@ -34,8 +45,7 @@ def run(arguments: list[str]) -> int:
     """Run one command; returns its exit status."""
     try:
         status = _run(arguments)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
         return status
     except KeyboardInterrupt:
         print("assay: interrupted; nothing half-written is left, and finished work is in the cache", file=sys.stderr)
@@ -64,7 +74,7 @@ def _run(arguments: list[str]) -> int:
     try:
         from . import cli
     except (Exception, SystemExit) as error:
-        if isinstance(error, SystemExit) and error.code == 128 + signal.SIGTERM:
+        if isinstance(error, SystemExit) and error.code in [128 + number for number in _ENDING]:
             raise
         # Also where a package is broken in another way than being absent: telling that is the doctor's job.
         if arguments[:1] == ["doctor"]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shutil
 import sys
 from collections.abc import Callable
 
@@ -26,6 +28,7 @@ from .selection import ProblemResult
 
 # Without a terminal rich would assume 80 columns and cut every row; a log has no edge.
 _LOG_WIDTH = 260
+_WIDTH = re.compile("[1-9][0-9]{0,4}")
 _SHOWN_CHANGES = 40
 # Enough of an id for `assay show`, and of a compiler's message to find the place.
 _SHOWN_ID, _SHOWN_LINES = 8, 16
@@ -52,8 +55,23 @@ _COLUMNS = (
 def console(*, error: bool = False) -> Console:
     """A console on standard output or error: as wide as the terminal, or as a log wants."""
     stream = sys.stderr if error else sys.stdout
-    width = None if stream.isatty() or "COLUMNS" in os.environ else _LOG_WIDTH
-    return Console(stderr=error, width=width, highlight=False, soft_wrap=False)
+    width, height = _size(terminal=stream.isatty())
+    return Console(stderr=error, width=width, height=height, highlight=False, soft_wrap=False)
+
+
+def _size(*, terminal: bool) -> tuple[int | None, int | None]:
+    """Width and height; None: rich finds the terminal's.
+
+    Rich reads COLUMNS itself unless it has both.  It takes 0, which a container without a terminal may have, and prints
+    nothing; of a text that is no number it may fail.
+    """
+    asked = os.environ.get("COLUMNS")
+    if asked is None and terminal:
+        return None, None
+    found = shutil.get_terminal_size()
+    if asked and _WIDTH.fullmatch(asked):
+        return int(asked), found.lines
+    return (found.columns if terminal else _LOG_WIDTH), found.lines
 
 
 class Progress:

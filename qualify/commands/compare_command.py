@@ -14,7 +14,7 @@ from assay.codegen.builder import default_jobs
 from assay.codegen.cache import default_cache_directory
 from assay.qualify import terminal
 
-from .options import FAILED, Only, all_of, json_option, profile_option
+from .options import FAILED, NO_EVIDENCE, Only, all_of, json_option, profile_option
 
 if TYPE_CHECKING:
     from assay.qualify.comparing.outputs import OutputsRequest, PairOutputs
@@ -79,7 +79,7 @@ def compare_command(
     that does not build; 3 the environment; 4 outputs that cannot be produced here.
     """
     from assay.qualify.comparing.document import document
-    from assay.qualify.comparing.outputs import OutputsRequest
+    from assay.qualify.comparing.outputs import OutputsRequest, nothing_ran
     from assay.qualify.comparing.printing import print_comparison
     from assay.qualify.comparing.rules import parse_rules
     from assay.qualify.comparing.running import compare
@@ -91,6 +91,8 @@ def compare_command(
         raise click.UsageError("--outputs runs on the emulator and --device on a GPU: give one of them")
     if show is not None and as_json:
         raise click.UsageError("--show prints a listing for people: leave --json out")
+    if cases != CASES[0] and outputs is None and device is None:
+        raise click.UsageError(f"--cases {cases} without --outputs or --device: nothing would be run")
     rules = parse_rules(allow, only)
     recipe = Recipe(profile, part, jobs, specs)
     with contextlib.ExitStack() as stack:
@@ -104,7 +106,9 @@ def compare_command(
             print_pair(terminal.console(), comparison, show, all_lines=show_all)
         else:
             print_comparison(terminal.console(), comparison, show_all=show_all)
-    return FAILED if comparison.verdict == "different" else 0
+    if comparison.verdict == "different":
+        return FAILED
+    return NO_EVIDENCE if comparison.outputs is not None and nothing_ran(comparison.outputs.results) else 0
 
 
 def _run_outputs(comparison: Comparison, request: OutputsRequest) -> Comparison:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -43,9 +44,10 @@ class Repository:
         if done.returncode == 0:
             return done.stdout.strip()
         known = _run(self.top, "for-each-ref", "--format=%(refname:short)").stdout.split()
-        given = "is no file, and no revision of " + str(self.top)
-        raise CompareError(Fault(revision, given, "a bundle, a lock, a revision, or . for the working tree",
-                                 did_you_mean(revision, [*known, "HEAD"])))  # fmt: skip
+        given = f"is no file, and no revision of {self.top}" + ("" if known else ", which has no commit")
+        hint = did_you_mean(revision, [*known, "HEAD"]) if known else ""
+        where = revision if revision.strip() else repr(revision)
+        raise CompareError(Fault(where, given, "a bundle, a lock, a revision, or . for the working tree", hint))
 
     def merge_base(self, left: str, right: str) -> str:
         """The last commit that both have: what `left...right` begins with."""
@@ -67,8 +69,9 @@ class Repository:
                     raise BuildEnvironmentError(Fault(commit[:12], given, "room and permission for a worktree"))
                 yield tree
             finally:
-                # Also of one that was half made.  Not `prune`, which forgets other people's worktrees as well.
-                _run(self.top, "worktree", "remove", "--force", str(tree))
+                # Twice, which also takes one that git has locked, as it does while making it.  Not `prune`, which
+                # forgets other people's worktrees as well.
+                _run(self.top, "worktree", "remove", "--force", "--force", str(tree))
 
 
 @contextlib.contextmanager
@@ -87,19 +90,37 @@ def temporary_folder() -> Iterator[Path]:
 def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name not in _LOCAL}
     try:
-        return subprocess.run(
+        git = subprocess.Popen(
             ["git", *arguments],
             cwd=folder,
             env={**environment, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
-            check=False,
+            start_new_session=True,
         )
     except OSError as error:
         given = f"cannot be run: {error.strerror or error}"
         raise BuildEnvironmentError(Fault("git", given, "git on PATH: revisions are built from it")) from None
+    with git:
+        try:
+            out, said = git.communicate()
+        except BaseException:
+            _end(git)
+            raise
+    return subprocess.CompletedProcess(git.args, git.returncode, out, said)
+
+
+def _end(git: subprocess.Popen[str]) -> None:
+    """Ask git and what it started to end, and wait until none of them writes any more: killed, it leaves a worktree
+    half made and locked, and its own processes go on writing into the folder that is being removed.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(git.pid, signal.SIGTERM)
+    # Their ends of the pipes close with the last of them.
+    git.communicate()
 
 
 def _last_line(done: subprocess.CompletedProcess[str]) -> str:

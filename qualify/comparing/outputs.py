@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from assay.objects.amd_chips import RDNA4
 from ..device.errors import NotAvailable
 from ..emulating import judged_by
 from ..executing import cannot_import, missing_packages
+from .errors import CompareError
 from .launches import emulation_request, same_launch
 from .records import Built, Pair, Side
 
@@ -88,9 +89,11 @@ def compare_outputs(
 
     report: told of each as it is done.
 
-    Raises BadRequest for a device of no such name, NotAvailable where nothing of what has to be run can be run here,
-    CacheError and ToolchainError of the machine.
+    Raises BadRequest for a device of no such name, CompareError for a lock, NotAvailable without the emulator's
+    packages, CacheError and ToolchainError of the machine.
     """
+    pairs = tuple(pairs)
+    _check(left, right, pairs, request)
     wanted = with_code(pairs, request.case_set)
     with _OnDevice(left, right, request) if request.device else _Emulated(request) as runner:
         waiting = [(pair, runner.submit(pair)) for pair in wanted]
@@ -100,6 +103,23 @@ def compare_outputs(
             report(pair, outputs)
             done.append((pair, outputs))
     return done
+
+
+def _check(left: Side, right: Side, pairs: Sequence[Pair], request: OutputsRequest) -> None:
+    """Raises BadRequest for no such device, and CompareError for a lock: nothing would be run, and all of it equal."""
+    if request.device is not None:
+        from ..device.opening import check_device_name
+
+        check_device_name(request.device)
+    if pairs and (locks := [side.name for side in (left, right) if side.kind == "lock"]):
+        allowed = "bundles or revisions"
+        raise CompareError(Fault(name, "is a lock, which holds no code to run", allowed) for name in locks)
+
+
+def nothing_ran(results: Sequence[tuple[Pair, PairOutputs]]) -> bool:
+    """Whether there were pairs to run, and none of them could be."""
+    verdicts = {outputs.verdict for _, outputs in results} - {SAME_CODE}
+    return verdicts == {NOT_RUN}
 
 
 def _built(pair: Pair) -> tuple[Built, Built] | None:

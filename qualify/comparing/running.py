@@ -76,7 +76,7 @@ def compare(
 def with_outputs(comparison: Comparison, request: OutputsRequest, report: Report) -> Comparison:
     """The same, with both sides run on the same cases; outputs of other bits are a difference as any other.
 
-    Raises NotAvailable where nothing of what has to be run can be run here, BadRequest for no such device.
+    Raises as compare_outputs does.
     """
     pairs = [item.pair for item in comparison.judged]
     results = tuple(compare_outputs(comparison.left, comparison.right, pairs, request, report))

@@ -56,13 +56,18 @@ def open_bundle(path: Path, *, companion: bool = False) -> Bundle:
         raise BadRequest(error.faults) from error
 
 
+def check_device_name(device: str) -> None:
+    """Raises BadRequest for what names no device, whether it is here or not."""
+    if not _DEVICE.fullmatch(device):
+        raise BadRequest(Fault("--device", repr(device), DEVICES))
+
+
 def open_device(bundle: Path, device: str, *, companion: bool = False) -> Opened:
     """The bundle, or a companion where that will do, on the device.
 
     Raises BadRequest (no such bundle, no such device name) or NotAvailable (with every reason).
     """
-    if not _DEVICE.fullmatch(device):
-        raise BadRequest(Fault("--device", repr(device), DEVICES))
+    check_device_name(device)
     on_emulator = device.startswith("emulator")
     faults = [] if on_emulator else _torch_faults(device)
     try:

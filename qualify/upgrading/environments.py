@@ -74,15 +74,24 @@ def compiler_environment(
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _sole_maker(folder.with_name(f"{folder.name}.lock"), lambda: say(_waiting(version))):
-            if not (folder / _READY).is_file():
+            if _said_when_made(folder) is None:
                 say(f"{COMPILER} {version}: making an environment of its own in {folder}")
                 _make(folder, version, requirements)
-            warnings = json.loads((folder / _READY).read_text())["warnings"]
+            warnings = _said_when_made(folder) or []
     except OSError as error:
         hint = "name another folder with ASSAY_CACHE_DIR"
         given = f"cannot be made: {error.strerror or error}"
         raise EnvironmentFailed(Fault(str(folder), given, "a folder with room", hint)) from None
     return CompilerEnvironment(version, folder, tuple(warnings))
+
+
+def _said_when_made(folder: Path) -> list[str] | None:
+    """The warnings of an environment that is there; None of one that is not, or that a lost page left half written."""
+    try:
+        warnings = json.loads((folder / _READY).read_bytes())["warnings"]
+    except (FileNotFoundError, ValueError, LookupError, TypeError):
+        return None
+    return warnings if isinstance(warnings, list) and all(isinstance(line, str) for line in warnings) else None
 
 
 def environment_key(version: str, requirements: Sequence[str]) -> str:

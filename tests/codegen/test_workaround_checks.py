@@ -121,3 +121,23 @@ def test_the_packed_conversion_is_declared_where_it_is_used():
     (workaround,) = [item for item in family.workarounds if item.when == {"reader": "packed"}]
     assert workaround.alternative == {"reader": "generic"}
     assert {"v_cvt_pk_f32_fp8", "v_cvt_f32_fp8"} == set(workaround.hardware)
+
+
+@pytest.mark.parametrize("given", ['""', '"(("', '"v_cvt x"', "[v_a]"])
+def test_hardware_that_is_no_mnemonic_is_refused(toy, given):
+    """No code would ever hold it, and the workaround be kept for ever."""
+    edit(toy, FAMILY, *_hardware(f"[v_a, {given}]"))
+    (fault,) = faults_of(toy)
+    assert "hardware" in fault
+    assert "mnemonic" in fault or "a text" in fault
+
+
+def test_hardware_that_is_named_twice_is_refused(toy):
+    edit(toy, FAMILY, *_hardware("[v_a, v_b, v_a]"))
+    (fault,) = faults_of(toy)
+    assert "v_a twice; allowed: each mnemonic once" in fault
+
+
+def _hardware(listed):
+    """An edit that gives the toy's workaround this hardware."""
+    return "[v_mul_f32]", listed

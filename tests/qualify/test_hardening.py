@@ -221,7 +221,7 @@ main()
 
 @pytest.mark.parametrize("command", ["plan", "doctor"])
 def test_signals_while_importing_end_without_a_traceback(command):
-    for name, status, said in (("SIGINT", 130, "assay: interrupted"), ("SIGTERM", 143, "")):
+    for name, status, said in (("SIGINT", 130, "assay: interrupted"), ("SIGTERM", 143, ""), ("SIGHUP", 129, "")):
         script = [sys.executable, "-c", WHILE_IMPORTING.replace("{signal}", name), command]
         done = subprocess.run(script, capture_output=True, text=True)
         assert done.returncode == status
@@ -238,12 +238,12 @@ def opened():
     try:
         yield
     finally:
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.{signal})
         print("closed", flush=True)
 
 def work(arguments):
     with opened():
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.{signal})
         signal.pause()
 
 cli.assay.main = lambda *_, **__: work(())
@@ -251,9 +251,19 @@ entry.main()
 """
 
 
-def test_a_terminated_run_closes_what_is_open():
-    done = subprocess.run([sys.executable, "-c", TERMINATED], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGTERM, "closed\n", "")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_terminated_run_closes_what_is_open(name):
+    """By a CI runner, or with the terminal that it ran in."""
+    script = [sys.executable, "-c", TERMINATED.replace("{signal}", name)]
+    done = subprocess.run(script, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + signal.Signals[name], "closed\n", "")
+
+
+def test_a_run_that_ignores_hangups_goes_on_after_one():
+    script = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n" + TERMINATED.replace("{signal}", "SIGHUP")
+    script = script.replace("signal.pause()", "raise SystemExit(7)")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (7, "closed\n")
 
 
 @pytest.mark.parametrize("name", ["sub/x.txt", "x.txt", "sub/x.j2", "../x.j2"])
@@ -276,3 +286,30 @@ def test_a_pipe_is_refused_and_not_waited_for(assay, tmp_path, command):
     ran = assay(*command, tmp_path / "pipe", *more)
     assert ran.status == 1
     assert "a pipe, device or socket" in ran.said
+
+
+@pytest.mark.parametrize("command", [("schema", "models"), ("plan", "--target", "gfx1201"), ("schema",)])
+def test_a_closed_standard_output_is_one_that_nobody_reads(command):
+    script = "from assay.qualify.entry import main; main()"
+    argv = [sys.executable, "-c", script, *command]
+
+    def ended(closing: str) -> tuple[int, str]:
+        done = subprocess.run(["/bin/sh", "-c", f'exec "$@" {closing}', "sh", *argv], stderr=subprocess.PIPE, text=True)
+        return done.returncode, done.stderr
+
+    assert ended(">&-") == ended(">/dev/null")
+
+
+@pytest.mark.parametrize("columns", ["0", "-5", "\N{SUPERSCRIPT TWO}", "wide", "9" * 5000, ""])
+def test_columns_that_are_no_width_leave_no_output_empty(monkeypatch, columns):
+    from assay.qualify import terminal
+
+    monkeypatch.setenv("COLUMNS", columns)
+    assert terminal.console().width >= 80
+
+
+def test_columns_that_are_a_width_are_taken(monkeypatch):
+    from assay.qualify import terminal
+
+    monkeypatch.setenv("COLUMNS", "37")
+    assert terminal.console().width == 37

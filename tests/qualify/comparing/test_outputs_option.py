@@ -65,8 +65,9 @@ def test_a_fault_of_one_side_is_a_difference_in_its_own_words(assay, changed, mo
 
 def test_what_has_no_cases_is_said_not_to_have_run(assay, toy, other):
     path = other(lambda contents: with_first(contents, lambda row: row._replace(lds_bytes=row.lds_bytes + 16)))
+    assert assay("compare", toy, path, "--allow", "launch").status == 0
     ran = assay("compare", toy, path, "--outputs", "emulated", "--allow", "launch")
-    assert ran.status == 0
+    assert ran.status == 4
     assert "outputs, emulated: 5 same code, 1 not run; 0 cases ran on both sides" in ran.text
 
 
@@ -78,3 +79,28 @@ def test_the_emulator_and_a_device_are_one_or_the_other(assay, toy):
 
 def test_without_it_nothing_is_run(assay, toy):
     assert assay("compare", toy, toy, "--json").document["outputs"] is None
+
+
+def test_a_difference_counts_before_outputs_that_could_not_be_had(assay, toy, other):
+    path = other(lambda contents: with_first(contents, lambda row: row._replace(lds_bytes=row.lds_bytes + 16)))
+    assert assay("compare", toy, path, "--outputs", "emulated").status == 1
+
+
+def test_a_misspelt_device_is_told_also_where_nothing_has_to_run(assay, toy):
+    ran = assay("compare", toy, toy, "--device", "cdua:0", "--json")
+    assert ran.status == 2
+    assert "cdua:0" in ran.err
+
+
+def test_a_lock_has_no_outputs(assay, built):
+    """Without a word, nothing would have been run, and all of it would have been equal."""
+    lock = built("gfx1201").lock
+    ran = assay("compare", lock, lock, "--outputs", "emulated")
+    assert ran.status == 2
+    assert "a lock, which holds no code to run" in ran.err
+
+
+def test_cases_of_outputs_that_nobody_asked_for_are_told(assay, toy):
+    ran = assay("compare", toy, toy, "--cases", "isolation")
+    assert ran.status == 2
+    assert "without --outputs or --device" in ran.err

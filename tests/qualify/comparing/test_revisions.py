@@ -255,7 +255,7 @@ def test_another_assay_on_the_path_is_never_taken_for_the_revision(tmp_path):
     assert "not with what lies in" in done.stderr
 
 
-@pytest.mark.parametrize("signal_sent", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("signal_sent", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_in_the_middle_of_a_build_leaves_nothing(untouched, compile_cache, signal_sent):
     """The process alone is told, as a CI runner does; what it started must end too, before the folders go."""
     command = [sys.executable, "-c", "from assay.qualify.entry import main; main()", "compare", "first", "HEAD"]
@@ -270,7 +270,7 @@ def test_a_signal_in_the_middle_of_a_build_leaves_nothing(untouched, compile_cac
     assert "ok scale" in process.stderr.readline()
     process.send_signal(signal_sent)
     out, said = process.communicate(timeout=120)
-    assert process.returncode == (130 if signal_sent == signal.SIGINT else 128 + signal.SIGTERM)
+    assert process.returncode == (130 if signal_sent == signal.SIGINT else 128 + signal_sent)
     assert "Traceback" not in said
     assert out == ""
 

@@ -115,6 +115,22 @@ def test_a_half_made_environment_is_made_again(first, cache):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("left", [b"", b"{", b"[]", b"\xff", b'{"warnings": 3}', b'{"warnings": [3]}'])
+def test_an_environment_whose_record_is_damaged_is_made_again(tmp_path, monkeypatch, left):
+    """A power cut may leave the file that is written last without what was written into it."""
+    calls = []
+
+    def make(folder, *_):
+        calls.append(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "ready.json").write_text('{"warnings": ["yanked"]}')
+
+    monkeypatch.setattr(environments, "_make", make)
+    (made(tmp_path, "1.0").folder / "ready.json").write_bytes(left)
+    assert made(tmp_path, "1.0").warnings == ("yanked",)
+    assert len(calls) == 2
+
+
 def test_a_version_that_is_not_served_is_refused_with_pips_reason(wheels, tmp_path):  # noqa: ARG001
     with pytest.raises(EnvironmentFailed) as caught:
         made(tmp_path, "9.9")
