@@ -6,6 +6,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 TARGET ?= gfx1201
 PROFILE ?= core
+# For the recipes alone: programs read variables of such names, and mean something else.
+unexport TARGET PROFILE ARGS
 VENV := .venv
 BIN := $(VENV)/bin
 # A stamp is as old as the set-up it stands for; a changed pyproject.toml makes the environment anew.

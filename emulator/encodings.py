@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tinygrad.renderer.amd.dsl import AlignedSGPRField, BitField, FixedBitField, VGPRField
-from tinygrad.runtime.autogen.amd.rdna4 import ins
-from tinygrad.runtime.autogen.amd.rdna4.operands import OPERANDS
+from .isa_tables import OPERANDS, AlignedSGPRField, BitField, FixedBitField, VGPRField, ins
 
 LITERAL = 255  # a source of this number is the 32-bit word behind the instruction
 DPP8, DPP8_FETCH_INVALID, DPP16 = 233, 234, 250  # the same place then names how lanes are permuted

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tinygrad.runtime.autogen.amd.rdna4.enum import SOP1Op, SOP2Op, SOPCOp, SOPKOp
-from tinygrad.runtime.autogen.amd.rdna4.str_pcode import PCODE
-
 from .instruction import EXEC, VCC, Instruction, Operand
+from .isa_tables import PCODE, SOP1Op, SOP2Op, SOPCOp, SOPKOp
 
 SCALAR_BIT = 256
 SCC_BIT = SCALAR_BIT + 128
