@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from assay.objects import ObjectError
+from typing import Any
+
+from assay.objects import ObjectError, read_object
 
 from .listing import NoListing
 from .normalising import same_after_renaming, same_code_section
@@ -15,8 +17,20 @@ def code_level(left: Built, right: Built) -> Level:
     if left.row.object == right.row.object and left.row.symbol == right.row.symbol:
         return "identical_bytes"
     if same_code_section(left.code, right.code, left.row.symbol, right.row.symbol):
-        return "identical_code_section"
+        return "identical_code_section" if _said_of_itself(left) == _said_of_itself(right) else "changed"
     return "identical_normalised" if _is_renamed(left, right) else "changed"
+
+
+def _said_of_itself(built: Built) -> Any:
+    """What the object tells a driver of its kernel, which the bundle's record only repeats.
+
+    Of one that cannot be read it is the object's hash, which the other side's has not.
+    """
+    try:
+        kernels = read_object(built.code, where=built.row.id).kernels
+    except ObjectError:
+        return built.row.object
+    return next(((kernel.resources, kernel.arguments) for kernel in kernels if kernel.name == built.row.symbol), None)
 
 
 def _is_renamed(left: Built, right: Built) -> bool:

@@ -311,3 +311,19 @@ def test_a_constant_beside_the_code_counts_and_a_build_id_does_not(assay, other,
     assert compared(assay, one, other(kernel_of(link(constant=8))))[0] == 1
     status, document = compared(assay, one, other(kernel_of(link(build_id=b"\2" * 16, comment="another"))))
     assert (status, document["counts"]["levels"]) == (0, {"identical_bytes": 5, "identical_code_section": 1})
+
+
+def register_count_changed(code):
+    """One register more in `.nv.info`: EIATTR_REGCOUNT, a word of 8 bytes behind its head, symbol and count."""
+    section = Elf(code, "toy").section(".nv.info")
+    count = code.index(bytes.fromhex("042f0800"), section.offset) + 8
+    return patched(code, count, struct.pack("<I", struct.unpack_from("<I", code, count)[0] + 1))
+
+
+def test_figures_that_an_object_tells_the_driver_count_whatever_the_record_says(assay, built, tmp_path):
+    bundle = built("sm90").bundle
+    write_bundle(tmp_path / "changed.assay", with_code(contents_of(bundle), register_count_changed))
+    status, document = compared(assay, bundle, tmp_path / "changed.assay")
+    assert status == 1
+    (pair,) = changed_pairs(document)
+    assert pair["level"] == "changed"
