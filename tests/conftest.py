@@ -5,6 +5,11 @@ from pathlib import Path
 
 import pytest
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # It tells its processes the size of a terminal that they have not.
+    for _name in ("COLUMNS", "LINES"):
+        os.environ.pop(_name, None)
+
 
 @pytest.fixture(scope="session")
 def compile_cache(tmp_path_factory) -> Path:

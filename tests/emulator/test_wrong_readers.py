@@ -13,15 +13,15 @@ from tests.specs import SHIPPED, edit
 AXES = {"head_dim": 64, "rows": 1, "block_m": 1, "window": False, "soft_cap": False, "offset_bits": 64}
 FP8, INT8 = {"kv_format": "fp8_per_token_head"}, {"kv_format": "int8_per_token_head"}
 # The line of the template that reads rows, and the same with 0x2B read as 0x2C: any byte, or the third one of a word.
-GENERIC = "{{ cache }} = tl.load({{ cache }}_rows[:, None] + dims[None, :]{{ mask }})"
+GENERIC = "{{ tile }} = tl.load({{ cache }}_rows[:, None] + {{ columns }}[None, :]{{ mask }})"
 GENERIC_WRONG = (
-    "codes = tl.load({{ cache }}_rows[:, None] + dims[None, :]{{ mask }})\n"
-    "{{ cache }} = (codes + (codes == 0x2B).to(codes.dtype))"
+    "codes = tl.load({{ cache }}_rows[:, None] + {{ columns }}[None, :]{{ mask }})\n"
+    "{{ tile }} = (codes + (codes == 0x2B).to(codes.dtype))"
 )
-PACKED = "{{ cache }} = widen_codes(tl.load({{ cache }}_words{{ mask }}))"
+PACKED = "{{ tile }} = widen_codes(tl.load({{ cache }}_words{{ mask }}))"
 PACKED_WRONG = (
     "loaded = tl.load({{ cache }}_words{{ mask }})\n"
-    "{{ cache }} = widen_codes(loaded + ((((loaded >> 16) & 0xFF) == 0x2B).to(tl.uint32) << 16))"
+    "{{ tile }} = widen_codes(loaded + ((((loaded >> 16) & 0xFF) == 0x2B).to(tl.uint32) << 16))"
 )
 READERS = {
     "packed": ({**FP8, "reader": "packed", "alignment": 16}, PACKED, PACKED_WRONG),

@@ -213,6 +213,8 @@ class Finder:
     def find_spec(self, name, path=None, target=None):
         if name == "assay.qualify.cli":
             os.kill(os.getpid(), signal.{signal})
+# A run in the background ignores the interrupt, and hands that down.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.meta_path.insert(0, Finder())
 from assay.qualify.entry import main
 main()
