@@ -61,6 +61,8 @@ from .record import Record
 from .records import as_json
 
 MAGIC = b"\x89ASSAY\r\n\x1a\n"
+# By which a bundle is known for one even where a transfer has mended its line ends; opening it tells of that.
+MAGIC_NAME = MAGIC[:6]
 MAJOR, MINOR = 1, 0
 ALIGNMENT = 64
 # A deflate stream grows at most 1,032 times; and no code object or document of ours is near the second figure.

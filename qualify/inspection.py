@@ -16,6 +16,7 @@ from rich.text import Text
 
 from assay import objects
 from assay.bundle import Bundle, Fault, FaultsError
+from assay.bundle.format import MAGIC_NAME
 from assay.codegen.records import spell
 
 from .reports.labels import constant_axes, problem_label
@@ -29,8 +30,6 @@ _SHOWN_ID = 8
 _WIDE_ONLY = frozenset({"lds_static_bytes", "lds_dynamic_bytes", "max_threads", "kernarg_bytes"})
 # Columns of a line that a log may have.
 _WIDEST = 2000
-# The first bytes of a bundle; bundle/format.py has the whole grammar.
-_BUNDLE_MAGIC = b"\x89ASSAY"
 # Resources that only the other vendor's files tell, by backend; and what a launch asks for, which no bare file tells.
 _NVIDIA = {"register_count", "stack_bytes", "local_load_count", "local_store_count", "spill_load_bytes"}
 _AMD = {"vgpr_count", "sgpr_count", "vgpr_spill_count", "sgpr_spill_count", "scratch_bytes", "dynamic_stack"}
@@ -56,8 +55,8 @@ def inspect_file(path: Path) -> Inspected:
         raise InspectError(fault)
     try:
         with path.open("rb") as file:
-            head = file.read(len(_BUNDLE_MAGIC))
-            if head == _BUNDLE_MAGIC:
+            head = file.read(len(MAGIC_NAME))
+            if head == MAGIC_NAME:
                 return _bundle(path)
             data = head + file.read()
         found = objects.read_object(data, where=str(path), disassembler=objects.find_disassembler())

@@ -12,6 +12,7 @@ from typing import Any
 
 from assay.bundle import Fault
 from assay.bundle.faults import did_you_mean
+from assay.bundle.format import MAGIC_NAME
 
 from ..verification import file_fault
 from .building import Facts, build, planned
@@ -24,7 +25,6 @@ from .rules import value_faults
 from .trees import Recipe, Tree
 
 WORKING_TREE = "."
-_BUNDLE_MAGIC = b"\x89ASSAY"
 _LOCK_SCHEMA = b"schema assay.lock/"
 # More than enough for the comments that may stand above a lock's schema.
 _HEAD_BYTES = 4096
@@ -128,7 +128,7 @@ def _read(given: str, path: Path) -> Side:
             head = file.read(_HEAD_BYTES)
     except OSError as error:
         raise CompareError(Fault(given, f"cannot be read: {error.strerror}", "a readable file")) from None
-    if head.startswith(_BUNDLE_MAGIC):
+    if head.startswith(MAGIC_NAME):
         entries, toolchains, identity = bundle_entries(path)
         return Side(given, "bundle", identity[:16], toolchains, _by_key(entries, given), (path,))
     if _LOCK_SCHEMA in head:
