@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.console import Console
 from rich.text import Text
 
 from .choosing import choose_pair
 from .lining import lined_listing
 from .printing import LEVEL_WORDS, said_of
-from .records import Entry, Side
+from .records import Entry, Pair, Side
 from .running import Comparison
 from .side_by_side import Shown, print_side_by_side
 
@@ -25,7 +27,20 @@ def print_pair(out: Console, comparison: Comparison, wanted: str, *, all_lines: 
     out.print(Text(f"code: {LEVEL_WORDS[pair.level]}"))
     for line in said_of(pair):
         out.print(Text(line), soft_wrap=True)
+    for line in _outputs_lines(comparison, pair):
+        out.print(Text(line), soft_wrap=True)
     print_side_by_side(out, left, right, all_lines=all_lines)
+
+
+def _outputs_lines(comparison: Comparison, shown: Pair) -> Iterator[str]:
+    """What running the pair gave, where it was asked for: `outputs, emulated: equal on 12 cases`."""
+    if comparison.outputs is None:
+        return
+    where = comparison.outputs.request.device or "emulated"
+    for pair, outputs in comparison.outputs.results:
+        if pair.entry.key == shown.entry.key:
+            said = f": {outputs.said}" if outputs.said else ""
+            yield f"outputs, {where}: {outputs.verdict}{said}; {outputs.cases} cases ran on both sides"
 
 
 def _shown(side: Side, entry: Entry) -> Shown:

@@ -86,6 +86,9 @@ def open_sides(
     targets = _targets(request, opened)
     _require_common(opened, targets)
     variants = [_variants(side, targets) for side in opened]
+    if not any(variants):
+        given = " and ".join(side.name for side in opened)
+        raise CompareError(Fault(given, "hold no kernel", "at least one on either side: nothing would be compared"))
     part = request.recipe.part
     if faults := value_faults("--part", part, [facts for side in variants for facts in side]):
         raise CompareError(faults)

@@ -52,6 +52,14 @@ def test_who_allows_other_code_does_not_allow_other_outputs(assay, changed):
     assert assay("compare", *changed, "--allow", "code,outputs", "--outputs", "emulated").status == 0
 
 
+def test_a_variant_shown_tells_its_outputs_too(assay, changed):
+    # Of a family's variants the one that differs is meant.
+    ran = assay("compare", *changed, "--outputs", "emulated", "--show", "family=scale")
+    assert ran.status == 1, ran.text
+    assert f"outputs, emulated: different: {WRONG}; 1 cases ran on both sides" in ran.out
+    assert "outputs, " not in assay("compare", *changed, "--show", "family=scale").out
+
+
 def test_a_fault_of_one_side_is_a_difference_in_its_own_words(assay, changed, monkeypatch):
     def ran(_left, _right, pairs, _request, _report):
         fault = "the right side alone: two keys: out of bounds"

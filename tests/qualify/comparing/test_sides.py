@@ -39,6 +39,14 @@ def test_a_lock_of_other_figures_launch_or_verdicts_differs(assay, built, tmp_pa
     assert pair["level"] == "not_compared"
 
 
+def test_sides_without_a_kernel_are_no_equality(assay, built, tmp_path):
+    toy, empty = built("gfx1201"), tmp_path / "empty.lock"
+    lines = toy.lock.read_text().splitlines(keepends=True)
+    empty.write_text("".join(line for line in lines if " | " not in line))
+    said = refused(assay, empty, empty)
+    assert f"{empty} and {empty}: hold no kernel; allowed: at least one on either side" in said
+
+
 def test_a_proof_by_locks_is_one_of_figures(assay, built, tmp_path):
     toy, changed = built("gfx1201"), tmp_path / "changed.lock"
     text = toy.lock.read_text()
