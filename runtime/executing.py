@@ -11,7 +11,7 @@ from assay.bundle.faults import Fault
 from assay.bundle.record import Record
 from assay.bundle.records import DEPENDENT_LAUNCH, Row
 
-from .choosing import Chooser
+from .choosing import Chooser, steering_faults
 from .contract import Contract
 from .drivers.driver import Driver, Function, Wanted
 from .errors import ArgumentError, NotLoadedError
@@ -30,6 +30,19 @@ class Steering(Record):
 
 
 NOT_STEERED = Steering()
+
+
+def steering_of(force_row: Any, forbid_rows: Any, fallback: Any = None) -> Steering:
+    """What a call says of rows.  A fallback is checked here too: one that no call needs until a row is missing would
+    otherwise be found out there.  Raises ArgumentError.
+    """
+    faults = steering_faults(force_row, forbid_rows)
+    if fallback is not None and not callable(fallback):
+        faults.append(Fault("fallback", repr(fallback), "what can be called with this call's arguments, or None"))
+    if faults:
+        raise ArgumentError(faults)
+    forbidden = (forbid_rows,) if type(forbid_rows) is str else tuple(forbid_rows)
+    return Steering(force_row, forbidden) if force_row is not None or forbidden else NOT_STEERED
 
 
 class Executor:

@@ -133,7 +133,7 @@ class Kernels(KvMethods, Chooser):
             q, k_cache, v_cache, k_scale, v_scale, indptr, indices, q_positions, None, sinks, None, None, out, lse,
             workspace,
         )  # fmt: skip
-        options = self._options(sliding_window, logit_cap, num_splits, self._steer(force_row, forbid_rows))
+        options = self._options(sliding_window, logit_cap, num_splits, self._steer(force_row, forbid_rows, fallback))
         try:
             return self._decode.run(inputs, options, sm_scale, stream)
         except NoMatchError:
@@ -252,8 +252,9 @@ class Kernels(KvMethods, Chooser):
 
         tensors = Tensors(q, k_new, v_new, q_indptr, k_hist, v_hist, hist_indptr, sinks, out, lse)
         options = Options(sm_scale, max_chunk, sliding_window, logit_cap)
+        steering = self._steer(force_row, forbid_rows, fallback)
         try:
-            return self._extend.run(tensors, options, self._steer(force_row, forbid_rows), stream)
+            return self._extend.run(tensors, options, steering, stream)
         except NoMatchError:
             if fallback is None:
                 raise
@@ -380,13 +381,12 @@ class Kernels(KvMethods, Chooser):
 
         return Options
 
-    def _steer(self, force_row: str | None, forbid_rows: Collection[str]) -> Steering:
-        from .executing import NOT_STEERED, Steering
+    def _steer(self, force_row: str | None, forbid_rows: Collection[str], fallback: Any = None) -> Steering:
+        from .executing import NOT_STEERED, steering_of
 
-        if force_row is None and not forbid_rows:
+        if force_row is None and fallback is None and type(forbid_rows) is tuple and not forbid_rows:
             return NOT_STEERED
-        forbidden = (forbid_rows,) if isinstance(forbid_rows, str) else tuple(forbid_rows)
-        return Steering(force_row, forbidden)
+        return steering_of(force_row, forbid_rows, fallback)
 
 
 def _located(path: str | os.PathLike[str]) -> str | os.PathLike[str]:

@@ -397,6 +397,13 @@ def test_a_fallback_answers_what_no_row_does(kernels):
     assert seen[0][1]["k_scale"] is engine.scales["k_scale"]
 
 
+def test_a_fallback_that_cannot_be_called_is_refused_where_a_row_answers(kernels):
+    engine = Engine()
+    with pytest.raises(ArgumentError, match=r"^fallback: 'triton'; allowed: what can be called"):
+        kernels.decode_attention(*engine.arguments, **engine.scales, fallback="triton")
+    assert kernels.usage() == {}
+
+
 def test_a_fallback_does_not_hide_wrong_arguments(kernels):
     engine = Engine()
     with pytest.raises(ArgumentError):
