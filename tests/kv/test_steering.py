@@ -84,3 +84,10 @@ def test_what_is_no_row_id_is_refused_by_name(kernels, given):
         with pytest.raises(ArgumentError, match=r"^forbid_rows: "):
             ask("kv_store", forbid_rows=given, **facts)
     assert kernels.usage() == {}
+
+
+def test_a_format_that_the_caches_do_not_hold_is_told_by_the_caches(kernels):
+    with pytest.raises(ArgumentError) as caught:
+        kernels.kv_store(**Engine().tensors, kv_format="bf16")
+    assert "k_cache: elements of u8; allowed: bf16" in str(caught.value)
+    assert "k_scale: given" in str(caught.value)
