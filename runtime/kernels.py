@@ -243,9 +243,10 @@ class Kernels(KvMethods, Chooser):
         head_dim] BF16 and hist_indptr: [batch + 1] int32, likewise, of what stands before the chunks; all three, or
         none without a history. max_chunk: tokens of the longest chunk, to all of q's. A token sees its request's
         history and its chunk up to itself, at most sliding_window keys. sinks: [q_heads] FP32 logits, natural
-        logarithm. logit_cap: scores s become cap * tanh(s / cap). sm_scale: above 0. out: [tokens, q_heads, head_dim] BF16; lse:
-        [tokens, q_heads] FP32, natural logarithm. Outputs not given are allocated through q's framework; rows of tokens
-        that belong to no request are not written. Addresses and strides of BF16 tensors are multiples of 16 bytes.
+        logarithm. logit_cap: scores s become cap * tanh(s / cap). sm_scale: above 0. out: [tokens, q_heads, head_dim]
+        BF16; lse: [tokens, q_heads] FP32, natural logarithm. Outputs not given are allocated through q's framework;
+        rows of tokens that belong to no request are not written. Addresses and strides of BF16 tensors are multiples of
+        16 bytes.
         stream, fallback and what is raised: as in `decode_attention`.
         """
         from .calls.extend_attention import Options, Tensors
