@@ -57,7 +57,7 @@ def size_kv(
     for kv_format in dict.fromkeys((*(formats or KV_FORMATS), _BASELINE)):
         try:
             one = kv_bytes(**whole, kv_format=kv_format)
-            sizes[kv_format] = one, kv_bytes(**whole, kv_format=kv_format, tokens=tokens)
+            sizes[kv_format] = one, kv_bytes(**whole, kv_format=kv_format, tokens=max(tokens, 1))
         except ArgumentError as error:
             faults += [fault._replace(where=_option(fault.where)) for fault in error.faults]
     if tokens < 1:

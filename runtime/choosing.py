@@ -14,6 +14,7 @@ from assay.bundle.records import Row, TargetRecord, VariantRecord
 from assay.bundle.table import OrderedRows, Selection, UnknownRow, known_fields, select, with_products
 
 from .errors import (
+    ArgumentError,
     AssayRuntimeError,
     MissingFieldError,
     NoMatchError,
@@ -98,7 +99,7 @@ class Chooser:
             rows = self._family(family)
             request = self._completed(family, request)
             self._check_fields(family, request)
-            self._check_forbidden(forbid_rows)
+            self._check_steering(force_row, forbid_rows)
             return select(rows, request, force=force_row, forbid=self._forbidden(forbid_rows))
 
     def explain(
@@ -111,7 +112,7 @@ class Chooser:
             rows = self._family(family)
             request = self._completed(family, request)
             self._check_fields(family, request)
-            self._check_forbidden(forbid_rows)
+            self._check_steering(force_row, forbid_rows)
             return explain(rows, request, force=force_row, forbid=self._forbidden(forbid_rows))
 
     def require(
@@ -214,8 +215,10 @@ class Chooser:
         given = (forbid_rows,) if isinstance(forbid_rows, str) else forbid_rows
         return (*given, *self.switched_off)
 
-    def _check_forbidden(self, forbid_rows: Collection[str]) -> None:
+    def _check_steering(self, force_row: str | None, forbid_rows: Collection[str]) -> None:
         """A misspelt kill switch that silently does nothing would leave the bad kernel running."""
+        if faults := steering_faults(force_row, forbid_rows):
+            raise ArgumentError(faults)
         forbidden = (forbid_rows,) if isinstance(forbid_rows, str) else forbid_rows
         if not forbidden:
             return
@@ -229,6 +232,18 @@ class Chooser:
         if row.object not in self._verified:
             self.code(row)
             self._verified.add(row.object)
+
+
+def steering_faults(force_row: Any, forbid_rows: Any) -> list[Fault]:
+    """What is no row's id, of what a caller says of rows. Whether the bundle has those rows is not asked."""
+    faults = []
+    if force_row is not None and not isinstance(force_row, str):
+        faults.append(Fault("force_row", repr(force_row), "a row's id, or None"))
+    # An iterator would be spent by this check, and forbid nothing behind it.
+    given = forbid_rows if isinstance(forbid_rows, Collection) else (forbid_rows,)
+    if wrong := [id for id in given if not isinstance(id, str)]:
+        faults.append(Fault("forbid_rows", ", ".join(map(repr, wrong)), "a list of rows' ids"))
+    return faults
 
 
 @contextmanager

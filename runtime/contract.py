@@ -123,7 +123,11 @@ class Contract:
                 continue
             allowed = _SAME_BITS.get(wanted, (wanted,))
             if view.dtype not in allowed:
-                faults.append(Fault(name, f"elements of {view.dtype}", " or ".join(allowed), _type_hint(view, wanted)))
+                faults.append(
+                    Fault(
+                        name, f"elements of {view.dtype}", " or ".join(dict.fromkeys(allowed)), _type_hint(view, wanted)
+                    )
+                )
         return faults
 
     def own_type_faults(self, views: Mapping[str, TensorView]) -> list[Fault]:
@@ -138,7 +142,7 @@ class Contract:
             allowed = [same for dtype in known if dtype for same in _SAME_BITS.get(dtype, (dtype,))]
             if (pointer.written or known[0] in _INTEGERS) and view.dtype not in allowed:
                 hint = next(filter(None, (_type_hint(view, dtype or "") for dtype in known)), "")
-                faults.append(Fault(name, f"elements of {view.dtype}", " or ".join(allowed), hint))
+                faults.append(Fault(name, f"elements of {view.dtype}", " or ".join(dict.fromkeys(allowed)), hint))
         return faults
 
     def fixed_alignment_faults(self, views: Mapping[str, TensorView]) -> list[Fault]:

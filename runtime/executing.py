@@ -11,7 +11,7 @@ from assay.bundle.faults import Fault
 from assay.bundle.record import Record
 from assay.bundle.records import DEPENDENT_LAUNCH, Row
 
-from .choosing import Chooser
+from .choosing import Chooser, steering_faults
 from .contract import Contract
 from .drivers.driver import Driver, Function, Wanted
 from .errors import ArgumentError, NotLoadedError
@@ -30,6 +30,19 @@ class Steering(Record):
 
 
 NOT_STEERED = Steering()
+
+
+def steering_of(force_row: Any, forbid_rows: Any, fallback: Any = None) -> Steering:
+    """What a call says of rows.  A fallback is checked here too: one that no call needs until a row is missing would
+    otherwise be found out there.  Raises ArgumentError.
+    """
+    faults = steering_faults(force_row, forbid_rows)
+    if fallback is not None and not callable(fallback):
+        faults.append(Fault("fallback", repr(fallback), "what can be called with this call's arguments, or None"))
+    if faults:
+        raise ArgumentError(faults)
+    forbidden = (forbid_rows,) if type(forbid_rows) is str else tuple(forbid_rows)
+    return Steering(force_row, forbidden) if force_row is not None or forbidden else NOT_STEERED
 
 
 class Executor:
@@ -143,10 +156,12 @@ class Executor:
         self.driver.check_usable()
         contract = self.contract(family)
         faults = contract.shape_faults(views, sizes) + contract.element_faults(views) + contract.null_faults(views)
-        faults += contract.fixed_alignment_faults(views) + contract.scalar_faults(scalars)
+        faults += contract.scalar_faults(scalars)
         faults += contract.own_type_faults(views) + self_overlap_faults(views, contract.written)
+        # A size that no row has, such as a head_dim of 65, may be all that is wrong with a stride: that is told first.
+        unaligned = contract.fixed_alignment_faults(views)
         if faults:
-            raise ArgumentError(faults)
+            raise ArgumentError(faults + unaligned)
         known = self.kernels.fields(family)
         products = {field: math.prod(sizes[dim] for dim in dims) for field, dims in contract.products.items()}
         told = {**sizes, **products, **contract.facts(views)}
@@ -158,6 +173,8 @@ class Executor:
             raise ArgumentError(faults)
         request = {**told, **facts}
         row = self._select(family, {name: value for name, value in request.items() if name in known}, steering)
+        if unaligned:
+            raise ArgumentError(unaligned)
         self._check_row(contract, row, views, scalars, request)
         return row
 
@@ -182,8 +199,9 @@ class Executor:
         """What only the chosen row can tell.  Raises ArgumentError."""
         wanted = [a.name for a in row.arguments if a.kind == "pointer" or a.name in contract.scalars]
         faults = contract.name_faults((*views, *scalars), wanted, row.id)
-        if not faults:
-            faults = contract.type_faults(views, request) + number_faults(contract, row, views)
+        # Beside the names: scales that a BF16 row does not take are the lesser half of caches that hold codes.
+        numbers = [] if faults else number_faults(contract, row, views)
+        faults += contract.type_faults(views, request) + numbers
         if faults:
             raise ArgumentError(faults)
 

@@ -133,7 +133,7 @@ class Kernels(KvMethods, Chooser):
             q, k_cache, v_cache, k_scale, v_scale, indptr, indices, q_positions, None, sinks, None, None, out, lse,
             workspace,
         )  # fmt: skip
-        options = self._options(sliding_window, logit_cap, num_splits, self._steer(force_row, forbid_rows))
+        options = self._options(sliding_window, logit_cap, num_splits, self._steer(force_row, forbid_rows, fallback))
         try:
             return self._decode.run(inputs, options, sm_scale, stream)
         except NoMatchError:
@@ -241,19 +241,21 @@ class Kernels(KvMethods, Chooser):
         q: [tokens, q_heads, head_dim] BF16; k_new, v_new: [tokens, kv_heads, head_dim] BF16 of the same tokens;
         q_indptr: [batch + 1] int32, where each request's chunk starts and ends. k_hist, v_hist: [rows, kv_heads,
         head_dim] BF16 and hist_indptr: [batch + 1] int32, likewise, of what stands before the chunks; all three, or
-        none without a history. max_chunk: tokens of the longest chunk, or more. A token sees its request's history and
-        its chunk up to itself, at most sliding_window keys. sinks: [q_heads] FP32 logits, natural logarithm. logit_cap:
-        scores s become cap * tanh(s / cap). sm_scale: above 0. out: [tokens, q_heads, head_dim] BF16; lse:
-        [tokens, q_heads] FP32, natural logarithm. Outputs not given are allocated through q's framework; rows of tokens
-        that belong to no request are not written. Addresses and strides of BF16 tensors are multiples of 16 bytes.
+        none without a history. max_chunk: tokens of the longest chunk, to all of q's. A token sees its request's
+        history and its chunk up to itself, at most sliding_window keys. sinks: [q_heads] FP32 logits, natural
+        logarithm. logit_cap: scores s become cap * tanh(s / cap). sm_scale: above 0. out: [tokens, q_heads, head_dim]
+        BF16; lse: [tokens, q_heads] FP32, natural logarithm. Outputs not given are allocated through q's framework;
+        rows of tokens that belong to no request are not written. Addresses and strides of BF16 tensors are multiples of
+        16 bytes.
         stream, fallback and what is raised: as in `decode_attention`.
         """
         from .calls.extend_attention import Options, Tensors
 
         tensors = Tensors(q, k_new, v_new, q_indptr, k_hist, v_hist, hist_indptr, sinks, out, lse)
         options = Options(sm_scale, max_chunk, sliding_window, logit_cap)
+        steering = self._steer(force_row, forbid_rows, fallback)
         try:
-            return self._extend.run(tensors, options, self._steer(force_row, forbid_rows), stream)
+            return self._extend.run(tensors, options, steering, stream)
         except NoMatchError:
             if fallback is None:
                 raise
@@ -380,13 +382,12 @@ class Kernels(KvMethods, Chooser):
 
         return Options
 
-    def _steer(self, force_row: str | None, forbid_rows: Collection[str]) -> Steering:
-        from .executing import NOT_STEERED, Steering
+    def _steer(self, force_row: str | None, forbid_rows: Collection[str], fallback: Any = None) -> Steering:
+        from .executing import NOT_STEERED, steering_of
 
-        if force_row is None and not forbid_rows:
+        if force_row is None and fallback is None and type(forbid_rows) is tuple and not forbid_rows:
             return NOT_STEERED
-        forbidden = (forbid_rows,) if isinstance(forbid_rows, str) else tuple(forbid_rows)
-        return Steering(force_row, forbidden)
+        return steering_of(force_row, forbid_rows, fallback)
 
 
 def _located(path: str | os.PathLike[str]) -> str | os.PathLike[str]:

@@ -18,7 +18,7 @@ class KvMethods:
 
     # Kernels' own.
     _executor: Executor
-    _steer: Callable[[str | None, Collection[str]], Steering]
+    _steer: Callable[[str | None, Collection[str], Any], Steering]
 
     def kv_store(
         self,
@@ -51,8 +51,9 @@ class KvMethods:
             "k": k, "v": v, "slots": slots, "k_cache": k_cache, "v_cache": v_cache, "k_scale": k_scale,
             "v_scale": v_scale,
         }  # fmt: skip
+        steering = self._steer(force_row, forbid_rows, fallback)
         try:
-            return self._kv_calls["kv_store"].run(tensors, kv_format, self._steer(force_row, forbid_rows), stream)
+            return self._kv_calls["kv_store"].run(tensors, kv_format, steering, stream)
         except NoMatchError:
             if fallback is None:
                 raise
@@ -88,8 +89,9 @@ class KvMethods:
             "k_cache": k_cache, "v_cache": v_cache, "k_scale": k_scale, "v_scale": v_scale, "slots": slots,
             "k_out": k_out, "v_out": v_out,
         }  # fmt: skip
+        steering = self._steer(force_row, forbid_rows, fallback)
         try:
-            return self._kv_calls["kv_reconstruct"].run(tensors, kv_format, self._steer(force_row, forbid_rows), stream)
+            return self._kv_calls["kv_reconstruct"].run(tensors, kv_format, steering, stream)
         except NoMatchError:
             if fallback is None:
                 raise

@@ -191,7 +191,9 @@ class Planner:
         out_dtype = decode_checks.float_name(views["out"].dtype)
         facts = {"out_dtype": out_dtype, "head_dim": sizes.head_dim, "sinks": "sinks" in views}
         tensors = {name: views[name] for name in MERGE_TENSORS if name in views}
-        return self._executor.prepare(MERGE, tensors, {}, facts, self._steering(options, MERGE))
+        # Named here, so that no fault is told by a part of the workspace, which the caller does not know.
+        dims = {"batch": sizes.batch, "rows": sizes.rows, "q_heads": sizes.q_heads, "head_dim": sizes.head_dim}
+        return self._executor.prepare(MERGE, tensors, {}, facts, self._steering(options, MERGE), dims)
 
     def _steering(self, options: Options, family: str) -> Steering:
         """A forced row is one of either stage.  Raises UnknownRowError where it is neither's."""

@@ -62,3 +62,32 @@ def test_a_fallback_hides_no_wrong_argument_and_is_not_called_for_an_answer(kern
     assert method(**tensors, fallback=never) is None
     with pytest.raises(ArgumentError, match="slots: None"):
         method(**{**tensors, "slots": None}, fallback=never)
+
+
+@pytest.mark.parametrize("family", ["kv_store", "kv_reconstruct"])
+def test_a_fallback_that_cannot_be_called_is_refused_where_a_row_answers(kernels, family):
+    method = getattr(kernels, family)
+    tensors = Engine().tensors if family == "kv_store" else call_of()[0]
+    with pytest.raises(ArgumentError, match=r"^fallback: 'triton'; allowed: what can be called"):
+        method(**tensors, fallback="triton")
+    assert kernels.usage() == {}
+
+
+@pytest.mark.parametrize("given", [5, [5], (id for id in ("0" * 16,))], ids=["number", "numbers", "iterator"])
+def test_what_is_no_row_id_is_refused_by_name(kernels, given):
+    engine, facts = Engine(), {"kv_format": "bf16"}
+    for call in (kernels.kv_store, kernels.launch):
+        arguments = engine.tensors if call == kernels.kv_store else {"family": "kv_store", "tensors": engine.tensors}
+        with pytest.raises(ArgumentError, match=r"^force_row: .*\nforbid_rows: "):
+            call(**arguments, force_row=5, forbid_rows=given)
+    for ask in (kernels.select, kernels.supports, kernels.explain):
+        with pytest.raises(ArgumentError, match=r"^forbid_rows: "):
+            ask("kv_store", forbid_rows=given, **facts)
+    assert kernels.usage() == {}
+
+
+def test_a_format_that_the_caches_do_not_hold_is_told_by_the_caches(kernels):
+    with pytest.raises(ArgumentError) as caught:
+        kernels.kv_store(**Engine().tensors, kv_format="bf16")
+    assert "k_cache: elements of u8; allowed: bf16" in str(caught.value)
+    assert "k_scale: given" in str(caught.value)

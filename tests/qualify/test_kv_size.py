@@ -69,3 +69,8 @@ def test_everything_wrong_is_told_at_once(assay):
     for said in ("--layers: 0", "--kv-heads: not given", "--head-dim: not given", "--models: x.yaml"):
         assert said in ran.said
     assert assay("kv-size", "x", "--models", "missing.yaml").status == 2
+
+
+def test_a_number_of_tokens_below_1_is_told_once(assay):
+    ran = assay("kv-size", *NUMBERS, "--tokens", "-3")
+    assert (ran.status, ran.said.strip()) == (2, "--tokens: -3; allowed: an integer of at least 1")

@@ -397,6 +397,34 @@ def test_a_fallback_answers_what_no_row_does(kernels):
     assert seen[0][1]["k_scale"] is engine.scales["k_scale"]
 
 
+def test_a_fallback_answers_a_head_dim_whose_workspace_no_row_could_read(kernels):
+    # 65 FP32 numbers are no multiple of 16 bytes: no fault of the caller's, who gives no partial results.
+    engine = Engine(head_dim=65)
+    with pytest.raises(NoMatchError, match="head_dim: requested 65"):
+        kernels.decode_attention(*engine.arguments, **engine.scales)
+    assert kernels.decode_attention(*engine.arguments, **engine.scales, fallback=lambda *_, **__: "answered")
+
+
+def test_a_fault_of_the_merge_names_nothing_that_the_caller_did_not_give(kernels):
+    engine = Engine()
+    q = engine.arguments[0]
+    wrong = {"out": q.new_zeros(q.shape[0], q.shape[1] + 1, q.shape[2]), "sinks": q.new_zeros(3).float()}
+    with pytest.raises(ArgumentError) as caught:
+        kernels.decode_attention(*engine.arguments, **engine.scales, **wrong)
+    assert "as the call has it" in str(caught.value)
+    assert "partial" not in str(caught.value)
+    with pytest.raises(ArgumentError, match=r"^out: elements of i8; allowed: .*bf16 or u16") as caught:
+        kernels.decode_attention(*engine.arguments, **engine.scales, out=q.to(torch.int8))
+    assert str(caught.value).count("u16") == 1
+
+
+def test_a_fallback_that_cannot_be_called_is_refused_where_a_row_answers(kernels):
+    engine = Engine()
+    with pytest.raises(ArgumentError, match=r"^fallback: 'triton'; allowed: what can be called"):
+        kernels.decode_attention(*engine.arguments, **engine.scales, fallback="triton")
+    assert kernels.usage() == {}
+
+
 def test_a_fallback_does_not_hide_wrong_arguments(kernels):
     engine = Engine()
     with pytest.raises(ArgumentError):

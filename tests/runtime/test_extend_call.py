@@ -212,6 +212,21 @@ def test_what_no_row_serves_goes_to_the_fallback(kernels):
     assert seen["k_hist"] is tensors["k_hist"]
 
 
+def test_a_head_dim_that_no_row_has_goes_to_the_fallback_whatever_its_strides_are(kernels):
+    wide = dict.fromkeys(("q", "k_new", "v_new"), np.zeros((4, 2, 65), np.uint16))
+    tensors = {**wide, "q_indptr": np.array([0, 4], np.int32)}
+    with pytest.raises(NoMatchError, match="head_dim: requested 65"):
+        call(kernels, tensors, 4)
+    assert call(kernels, tensors, 4, fallback=lambda *_, **__: "answered") == "answered"
+
+
+def test_a_fallback_that_cannot_be_called_is_refused_where_a_row_answers(kernels):
+    _, tensors, max_chunk = case_of()
+    with pytest.raises(ArgumentError, match=r"^fallback: 'triton'; allowed: what can be called"):
+        call(kernels, tensors, max_chunk, fallback="triton")
+    assert kernels.usage() == {}
+
+
 def test_offsets_are_judged_where_debugging_is_on(extend_bundle):
     _, tensors, max_chunk = case_of()
     with assay.runtime.load(extend_bundle, device="emulator", debug=True) as kernels:
