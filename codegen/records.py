@@ -31,7 +31,7 @@ class Problem:
 
     @property
     def label(self) -> str:
-        """`head_dim=128 gqa=4 …`, in the order of the family file; unique within family and target."""
+        """`head_dim=128 block_m=4 …`, in the order of the family file; unique within family and target."""
         return " ".join(f"{name}={spell(value)}" for name, value in self.axes)
 
 

@@ -148,7 +148,7 @@ def _load(directory: Path, kind: str, model: type[Model], faults: list[Fault]) -
                     where,
                     f"{key} {name!r} in a file called {path.name}",
                     f"{name}.yaml",
-                    "rename one of the two",
+                    "rename the file, or the name in it",
                 )
             )
         found[path.stem] = parsed

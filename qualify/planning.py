@@ -51,7 +51,7 @@ def plan_lines(specs: SpecSet, targets: Sequence[str], selection: Selection) -> 
                 continue
             tried = len(candidates(specs.families[item.family].model, specs.target(target), item))
             problems, to_compile = problems + 1, to_compile + tried
-            yield f"  {item.family} {item.label}: {tried} candidates"
+            yield f"  {item.family} {item.label}: {tried} candidate{'s' if tried != 1 else ''}"
         yield f"{problems} problems, at most {to_compile} candidates to compile"
         for (family, reason), count in excluded.items():
             yield f"excluded: {count} of {family}: {reason}"

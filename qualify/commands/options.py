@@ -41,7 +41,7 @@ class Finite(click.FloatRange):
 
 
 class Only(click.ParamType):
-    """`family=decode_attention,gqa=4,gqa=8`: a name given twice means either value."""
+    """`family=decode_attention,block_m=4,block_m=8`: a name given twice means either value."""
 
     name = "NAME=VALUE[,…]"
 

@@ -71,7 +71,7 @@ def _parse(option: str, text: str, faults: list[Fault]) -> Rule:
 
 
 def parse_values(where: str, text: str, also: Sequence[str] = ()) -> dict[str, tuple[str, ...]]:
-    """`family=decode_attention,gqa=4,gqa=8`: a name given twice means either value.
+    """`family=decode_attention,block_m=4,block_m=8`: a name given twice means either value.
 
     also: words that may stand for an item, for the message.  Raises CompareError.
     """

@@ -149,5 +149,7 @@ def _verdict_lines(coverage: Coverage) -> Iterator[Text]:
         yield Text(said + more, "red" if missing else "green")
     waived = sorted(coverage.waived.difference(coverage.needless_waivers))
     but = f", but for {', '.join(waived)}" if waived else ""
-    verdict = "COVERED" if coverage.covered else "MISSING"
+    missing = sum(bool(judged.missing) for device in coverage.devices for judged in device.calls)
+    calls = sum(len(device.calls) for device in coverage.devices)
+    verdict = "COVERED" if coverage.covered else f"MISSING: {missing} of {calls} calls are not answered"
     yield Text(f"{verdict}{but}", "bold green" if coverage.covered else "bold red")

@@ -30,7 +30,7 @@ class Built:
 
 
 def parse_only(text: str) -> dict[str, tuple[str, ...]]:
-    """`family=decode_attention,gqa=4,gqa=8`: a name given twice means either value.  Raises BadRequest."""
+    """`family=decode_attention,block_m=4,block_m=8`: a name given twice means either value.  Raises BadRequest."""
     chosen: dict[str, tuple[str, ...]] = {}
     wrong = []
     for item in filter(None, text.split(",")):

@@ -470,7 +470,9 @@ def test_a_waiver_is_told_how_ids_and_dates_are_written(toy, key, wrong, expecte
 
 def test_a_file_is_called_as_what_it_describes(toy):
     (toy / TARGET).rename(toy / "targets/gfx1202.yaml")
-    fault = "2:9: target 'gfx1201' in a file called gfx1202.yaml; allowed: gfx1201.yaml; rename one of the two"
+    fault = (
+        "2:9: target 'gfx1201' in a file called gfx1202.yaml; allowed: gfx1201.yaml; rename the file, or the name in it"
+    )
     assert faults_of(toy) == [f"toy/targets/gfx1202.yaml:{fault}"]
 
 
