@@ -159,6 +159,7 @@ def _heading(shown: Shown) -> str:
     lines = {
         "id": variant.id,
         "target": variant.candidate.problem.target,
+        "profile": shown.found.profile,
         "family": variant.candidate.problem.family,
         "problem": variant.candidate.problem.label,
         "launch": f"{variant.candidate.label} (candidate {shown.found.number} of {shown.found.of})",

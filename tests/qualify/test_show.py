@@ -1,6 +1,7 @@
 """`assay show`: a variant is found by its id and shown in full, whatever became of it."""
 
 import json
+import re
 import time
 
 import pytest
@@ -50,6 +51,11 @@ def test_a_shipped_amd_variant_is_shown_from_its_source_to_its_isa(assay, built,
     assert "tt.func" in document["texts"]["ttir"]
     assert "#ttg" in document["texts"]["ttgir"]
     assert "define" in document["texts"]["llir"]
+
+
+def test_people_are_told_which_profile_a_variant_is_of(assay, ids):
+    out = show(assay, ids("gfx1201")[0]).out
+    assert re.search(r"^profile +core$", out, re.MULTILINE)
 
 
 @without_disassembler
