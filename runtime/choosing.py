@@ -212,14 +212,13 @@ class Chooser:
     def _forbidden(self, forbid_rows: Collection[str]) -> Collection[str]:
         if not self.switched_off:
             return forbid_rows
-        given = (forbid_rows,) if isinstance(forbid_rows, str) else forbid_rows
-        return (*given, *self.switched_off)
+        return (*row_ids(forbid_rows), *self.switched_off)
 
     def _check_steering(self, force_row: str | None, forbid_rows: Collection[str]) -> None:
         """A misspelt kill switch that silently does nothing would leave the bad kernel running."""
         if faults := steering_faults(force_row, forbid_rows):
             raise ArgumentError(faults)
-        forbidden = (forbid_rows,) if isinstance(forbid_rows, str) else forbid_rows
+        forbidden = row_ids(forbid_rows)
         if not forbidden:
             return
         known = {row.id for name in self.families() for row in self._bundle.rows(name)}
@@ -232,6 +231,11 @@ class Chooser:
         if row.object not in self._verified:
             self.code(row)
             self._verified.add(row.object)
+
+
+def row_ids(forbid_rows: Collection[str]) -> tuple[str, ...]:
+    """The ids of what a caller forbids; one may be given as it is."""
+    return (forbid_rows,) if isinstance(forbid_rows, str) else tuple(forbid_rows)
 
 
 def steering_faults(force_row: Any, forbid_rows: Any) -> list[Fault]:

@@ -11,7 +11,7 @@ from assay.bundle.faults import Fault
 from assay.bundle.record import Record
 from assay.bundle.records import DEPENDENT_LAUNCH, Row
 
-from .choosing import Chooser, steering_faults
+from .choosing import Chooser, row_ids, steering_faults
 from .contract import Contract
 from .drivers.driver import Driver, Function, Wanted
 from .errors import ArgumentError, NotLoadedError
@@ -41,7 +41,7 @@ def steering_of(force_row: Any, forbid_rows: Any, fallback: Any = None) -> Steer
         faults.append(Fault("fallback", repr(fallback), "what can be called with this call's arguments, or None"))
     if faults:
         raise ArgumentError(faults)
-    forbidden = (forbid_rows,) if type(forbid_rows) is str else tuple(forbid_rows)
+    forbidden = row_ids(forbid_rows)
     return Steering(force_row, forbidden) if force_row is not None or forbidden else NOT_STEERED
 
 
