@@ -1,4 +1,4 @@
-"""The two kernels of a planned decode call from the bundle's own rendered sources, through the Triton installed here.
+"""The kernels of a planned decode call from the bundle's own rendered sources, through the Triton installed here.
 
 Nothing of Triton is imported before the first `JitCall` is made.
 """
@@ -19,56 +19,63 @@ from assay.runtime.limits import MOST_SPLITS
 
 
 class JitCall:
-    """Stage 1 and merge of a plan of the bundle's, with as many splits, on one set of slots."""
+    """The kernels of a plan of the bundle's, with as many splits, on one set of slots: stage 1 and merge, or one."""
 
     def __init__(self, kernels: Any, inputs: Inputs, plan: Any, copy: int = 0):
         """plan: what `kernels.plan` gave for these inputs."""
         stages = plan.stages
-        self._variants = [kernels.variant(stage.row.id) for stage in stages]
-        self._kernels = [
-            _imported(variant.id, variant.source, stage.row.symbol)
-            for variant, stage in zip(self._variants, stages, strict=True)
-        ]
-        self._grids = [stage.grid for stage in stages]
-        self._options = [_options(variant) for variant in self._variants]
-        self._check(inputs)
-        self._bind(inputs, copy, splits=stages[0].grid[2])
-
-    def _check(self, inputs: Inputs) -> None:
-        """Raises ValueError where the plan is not one of these inputs."""
-        shape, problem, (grid, merged) = inputs.shape, self._variants[0].problem, self._grids
-        kv_format = "fp8_per_token_head" if "k_scale" in inputs.caches else "bf16"
-        planned = (problem["kv_format"], problem["head_dim"], problem["rows"], *grid[:2], *merged)
-        blocks = shape.kv_heads * -(-shape.gqa // problem["block_m"])
-        if planned != (kv_format, shape.head_dim, 1, blocks, shape.batch, shape.batch, shape.q_heads, 1):
-            raise ValueError(f"the plan is not one of {shape} on a {kv_format} cache: {planned}")
-
-    def _bind(self, inputs: Inputs, copy: int, splits: int) -> None:
-        shape, device = inputs.shape, inputs.q.device
-        partial = torch.empty(shape.batch, shape.q_heads, splits, shape.head_dim, device=device)
-        lse = torch.empty(shape.batch, shape.q_heads, splits, device=device)
-        counts = torch.full((shape.batch,), splits, device=device, dtype=torch.int32)
+        variants = [kernels.variant(stage.row.id) for stage in stages]
+        _check(inputs, variants[0].problem, [stage.grid for stage in stages])
         self._out = torch.empty_like(inputs.q)
-        merged = torch.empty(shape.batch, shape.q_heads, device=device)
-        caches = [inputs.caches[name] for name in ("k", "v", "k_scale", "v_scale") if name in inputs.caches]
-        self._stage_1_arguments = (
-            inputs.q, *caches, inputs.indptr, inputs.copies[copy], inputs.positions, counts, partial, lse,
-            inputs.sm_scale, shape.gqa, *inputs.q.stride()[:2],
-            *(step for cache in caches for step in cache.stride()[:2]), *partial.stride()[:3], *lse.stride(),
-        )  # fmt: skip
-        self._merge_arguments = (
-            partial, lse, counts, self._out, merged, *_with_row(partial.stride()[:3]), *_with_row(lse.stride()),
-            *_with_row(self._out.stride()[:2]), *_with_row(merged.stride()),
-        )  # fmt: skip
+        arguments = _arguments(inputs, copy, self._out, splits=stages[0].grid[2] if len(stages) > 1 else None)
+        self._starts = [
+            functools.partial(
+                _imported(variant.id, variant.source, stage.row.symbol)[stage.grid], *given, **_options(variant)
+            )
+            for variant, stage, given in zip(variants, stages, arguments, strict=True)
+        ]
 
     def stage_1(self) -> None:
-        self._kernels[0][self._grids[0]](*self._stage_1_arguments, **self._options[0])
+        """Launch the first kernel alone."""
+        self._starts[0]()
 
     def both(self) -> Any:
-        """Launch both; the output, [batch, q_heads, head_dim] BF16."""
-        self.stage_1()
-        self._kernels[1][self._grids[1]](*self._merge_arguments, **self._options[1])
+        """Launch all kernels; the output, [batch, q_heads, head_dim] BF16."""
+        for start in self._starts:
+            start()
         return self._out
+
+
+def _check(inputs: Inputs, problem: Any, grids: list[tuple[int, ...]]) -> None:
+    """Raises ValueError where the plan is not one of these inputs."""
+    shape, (grid, *merges) = inputs.shape, grids
+    kv_format = "fp8_per_token_head" if "k_scale" in inputs.caches else "bf16"
+    planned = (problem["kv_format"], problem["head_dim"], problem["rows"], *grid[:2], *merges)
+    blocks = shape.kv_heads * -(-shape.gqa // problem["block_m"])
+    merged = [(shape.batch, shape.q_heads, 1) for _ in merges]
+    if planned != (kv_format, shape.head_dim, 1, blocks, shape.batch, *merged):
+        raise ValueError(f"the plan is not one of {shape} on a {kv_format} cache: {planned}")
+
+
+def _arguments(inputs: Inputs, copy: int, out: Any, splits: int | None) -> list[tuple[Any, ...]]:
+    """Of each kernel, in the order of its arguments.  splits: None where one kernel does all."""
+    shape, device = inputs.shape, inputs.q.device
+    merged = torch.empty(shape.batch, shape.q_heads, device=device)
+    caches = [inputs.caches[name] for name in ("k", "v", "k_scale", "v_scale") if name in inputs.caches]
+    tensors = (inputs.q, *caches, inputs.indptr, inputs.copies[copy], inputs.positions)
+    numbers = (
+        inputs.sm_scale, shape.gqa, *inputs.q.stride()[:2], *(step for cache in caches for step in cache.stride()[:2])
+    )  # fmt: skip
+    if splits is None:
+        return [(*tensors, out, merged, *numbers, *out.stride()[:2], *merged.stride())]
+    partial = torch.empty(shape.batch, shape.q_heads, splits, shape.head_dim, device=device)
+    lse = torch.empty(shape.batch, shape.q_heads, splits, device=device)
+    counts = torch.full((shape.batch,), splits, device=device, dtype=torch.int32)
+    merge = (
+        partial, lse, counts, out, merged, *_with_row(partial.stride()[:3]), *_with_row(lse.stride()),
+        *_with_row(out.stride()[:2]), *_with_row(merged.stride()),
+    )  # fmt: skip
+    return [(*tensors, counts, partial, lse, *numbers, *partial.stride()[:3], *lse.stride()), merge]
 
 
 def _with_row(strides: tuple[int, ...]) -> tuple[int, ...]:

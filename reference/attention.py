@@ -144,8 +144,8 @@ def _attend(
             scores = case.scalars["logit_cap"] * np.tanh(scores / case.scalars["logit_cap"])
         with np.errstate(invalid="ignore"):
             lse[heads] = np.logaddexp.reduce(scores, axis=1)
-        if "sinks" in case.tensors:
-            lse[heads] = np.logaddexp(lse[heads], case.tensors["sinks"].view[heads])
+            if "sinks" in case.tensors:
+                lse[heads] = np.logaddexp(lse[heads], case.tensors["sinks"].view[heads])
         out[heads] = np.exp(scores - lse[heads, None]) @ v(slots, kv_head)
     return out, lse
 

@@ -8,7 +8,7 @@ from assay.bundle.record import Record
 
 from ..executing import Steering
 
-STAGE_1, MERGE = "decode_attention", "merge_splits"
+STAGE_1, MERGE, UNSPLIT = "decode_attention", "merge_splits", "decode_attention_unsplit"
 
 
 class Inputs(Record):
@@ -39,6 +39,9 @@ STAGE_1_TENSORS = (
     "partial_out", "partial_lse",
 )  # fmt: skip
 MERGE_TENSORS = ("partial_out", "partial_lse", "num_kv_splits", "sinks", "out", "lse")
+UNSPLIT_TENSORS = (
+    "q", "k_cache", "v_cache", "k_scale", "v_scale", "indptr", "indices", "q_positions", "sinks", "out", "lse",
+)  # fmt: skip
 REQUIRED = ("q", "k_cache", "v_cache", "indptr", "indices", "q_positions")
 INDICES, COUNTS, PARTIAL_OUT, PARTIAL_LSE, LSE, WORKSPACE = map(
     NAMES.index, ("indices", "num_kv_splits", "partial_out", "partial_lse", "lse", "workspace")

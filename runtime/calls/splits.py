@@ -6,26 +6,36 @@ from ..limits import MOST_SPLITS
 
 # A split covers a multiple of this many keys, so a finer cut leaves empty ones.
 _LEAST_KEYS = 32
-# Beyond this many splits a cut must leave each of them more keys, or the merge, which reads a row of each, costs what
-# it saves: 64 keys where rows have up to 128 elements, 128 where they have 256.
-_FEW_SPLITS, _MANY_KEYS = 16, 64
+# Beyond this many splits a cut must leave each of them two tiles, and half as many keys as a row has elements, or the
+# merge, which reads a row of each, costs what it saves.
+_FEW_SPLITS = 16
+# Shared memory, and so loads in flight, beyond which more workgroups on a multiprocessor read no faster: they only leave
+# more splits to merge.  Measured on an H200.
+_FULL_LDS = 120 << 10
 
 
-def default_splits(workgroups: int, requests: int, kv_heads: int, keys: int, head_dim: int) -> int:
+def worth_having(resident: int, lds_bytes: int) -> int:
+    """Workgroups that a multiprocessor should hold, of the `resident` that fit; lds_bytes: of one."""
+    return min(resident, max(1, round(_FULL_LDS / lds_bytes))) if lds_bytes else resident
+
+
+def default_splits(workgroups: int, requests: int, kv_heads: int, keys: int, head_dim: int, tile: int) -> int:
     """Splits of each request so that one wave of `workgroups` fills the device.
 
-    workgroups: how many run on the device at once.  keys: of all requests together.
+    workgroups: how many are to run on the device at once.  keys: of all requests together.  tile: keys that a
+    workgroup takes at a time.
     """
     if requests == 0 or kv_heads == 0:
         return 1
+    least = max(_LEAST_KEYS, tile)
     fill = workgroups // (requests * kv_heads)
     longest = -(-keys // requests)
-    many = max(_MANY_KEYS, head_dim // 2)
-    useful = max(min(-(-longest // _LEAST_KEYS), _FEW_SPLITS), -(-longest // many))
-    return _without_empty(longest, max(1, min(fill, useful, MOST_SPLITS)))
+    many = max(2 * least, head_dim // 2)
+    useful = max(min(-(-longest // least), _FEW_SPLITS), -(-longest // many))
+    return _without_empty(longest, max(1, min(fill, useful, MOST_SPLITS)), least)
 
 
-def _without_empty(keys: int, splits: int) -> int:
-    """As few splits as give each its keys: rounding those up would leave the last splits none."""
-    keys_each = -(-keys // (splits * _LEAST_KEYS)) * _LEAST_KEYS
+def _without_empty(keys: int, splits: int, least: int) -> int:
+    """As few splits as give each its keys, whole tiles: rounding those up would leave the last splits none."""
+    keys_each = -(-keys // (splits * least)) * least
     return -(-keys // keys_each) if keys else 1

@@ -41,17 +41,21 @@ def call(specs, monkeypatch):
     monkeypatch.setattr(gpu, "DEVICE", "cpu")
     import jit_call
 
-    def make(*, fp8, inputs=None):
+    def make(*, fp8, inputs=None, unsplit=False):
         kv_format = "fp8_per_token_head" if fp8 else "bf16"
+        wanted = {"kv_format": kv_format, "block_m": 4, "head_dim": 64, "window": False, "pairs": "any"}
         variants = [
-            rendered(specs, "decode_attention", kv_format=kv_format, block_m=4, head_dim=64, window=False),
+            rendered(specs, "decode_attention", **wanted),
             rendered(specs, "merge_splits", head_dim=64, sinks=False, most_splits=16),
         ]
+        if unsplit:
+            variants = [rendered(specs, "decode_attention_unsplit", **wanted, sinks=False)]
         inputs = inputs or small_inputs(fp8=fp8)
         recorders = {made.id: Recorder() for made in variants}
         monkeypatch.setattr(jit_call, "_imported", lambda name, *_: recorders[name])
         rows = [SimpleNamespace(id=made.id, symbol=made.family) for made in variants]
-        plan = SimpleNamespace(stages=(Stage(rows[0], (2, 2, SPLITS)), Stage(rows[1], (2, 8, 1))))
+        grids = ((2, 2, 1),) if unsplit else ((2, 2, SPLITS), (2, 8, 1))
+        plan = SimpleNamespace(stages=tuple(map(Stage, rows, grids)))
         known = {made.id: made for made in variants}
         kernels = SimpleNamespace(variant=known.__getitem__)
         made = jit_call.JitCall(kernels, inputs, plan, copy=1)
@@ -110,6 +114,21 @@ def test_the_merge_gets_each_argument_in_its_place(call):
         assert tuple(seen[f"{name}_stride_{word}"] for word in words) == wanted
         assert seen[f"{name}_stride_row"] == 0
     assert (seen["HEAD_DIM"], seen["BLOCK_D"], seen["MAX_SPLITS"]) == (64, 64, 16)
+
+
+@pytest.mark.parametrize("fp8", [False, True])
+def test_an_unsplit_call_is_one_kernel_that_writes_the_output(call, fp8):
+    inputs, ((record, grid, given, constants),) = call(fp8=fp8, unsplit=True)
+    seen = named(record, given, constants)
+    assert grid == (2, 2, 1)
+    assert (seen["q"], seen["indices"], seen["q_positions"]) == (inputs.q, inputs.copies[1], inputs.positions)
+    for cache in inputs.caches:
+        argument = f"{cache}_cache" if len(cache) == 1 else cache
+        assert seen[argument] is inputs.caches[cache]
+    assert (seen["out"].shape, seen["lse"].shape) == (inputs.q.shape, inputs.q.shape[:2])
+    assert (seen["out_stride_batch"], seen["out_stride_head"]) == seen["out"].stride()[:2]
+    assert (seen["lse_stride_batch"], seen["lse_stride_head"]) == seen["lse"].stride()
+    assert (seen["sm_scale"], seen["group"]) == (inputs.sm_scale, 4)
 
 
 def test_the_launch_is_the_bundles_own_with_its_dependent_start(call):

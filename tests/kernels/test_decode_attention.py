@@ -13,7 +13,7 @@ ABSOLUTE, RELATIVE = 0.002, 0.02
 
 def decode_variant(launch: dict, **axes: object):
     """An aligned, 64-bit decode variant.  The generic reader only: the interpreter refuses inline assembly."""
-    fixed = {"reader": "generic", "alignment": 16, "offset_bits": 64, "head_dim": 128}
+    fixed = {"reader": "generic", "alignment": 16, "offset_bits": 64, "head_dim": 128, "pairs": "any"}
     return variant_for("decode_attention", "sm90", launch, **{**fixed, **axes})
 
 

@@ -61,6 +61,50 @@ def test_merged_splits_of_the_decode_reference_are_torchs_attention(axes):
             torch.testing.assert_close(merged[at], wanted, rtol=1e-9, atol=1e-12, equal_nan=True)
 
 
+UNSPLIT = [
+    {
+        "head_dim": 64,
+        "rows": 1,
+        "block_m": 8,
+        "kv_format": f,
+        "window": w,
+        "soft_cap": False,
+        "sinks": s,
+        "alignment": 16,
+    }
+    for f, w, s in itertools.product(FORMATS[:2], [False, True], [False, True])
+]
+
+
+@pytest.mark.parametrize("axes", UNSPLIT, ids=lambda axes: "-".join(str(value) for value in axes.values()))
+def test_the_reference_of_unsplit_calls_is_torchs_softmax_with_the_sink_as_one_more_key(axes):
+    for case in reference.cases("decode_attention_unsplit", axes):
+        expected = {
+            name: torch.from_numpy(values)
+            for name, values in reference.expected("decode_attention_unsplit", case).items()
+        }
+        k, v = decoded(case, "k"), decoded(case, "v")
+        q = torch.from_numpy(np.ascontiguousarray(case.tensors["q"].view)).view(torch.bfloat16).to(torch.float64)
+        indptr, indices = case.tensors["indptr"].view, case.tensors["indices"].view
+        for request, kv_head in np.ndindex(q.shape[0], q.shape[2]):
+            slots = torch.from_numpy(indices[indptr[request] : indptr[request + 1]].astype(np.int64))
+            end = max(0, int(case.tensors["q_positions"].view[request, 0]) + 1)
+            slots = slots[max(0, end - case.scalars["window_length"]) if axes["window"] else 0 : end]
+            at = (request, 0, kv_head)
+            if not len(slots):
+                assert (expected["out"][at] == 0).all()
+                assert torch.isneginf(expected["lse"][at]).all()
+                continue
+            scores = case.scalars["sm_scale"] * (q[at] @ k[slots, kv_head].T)
+            if axes["sinks"]:
+                sinks = torch.from_numpy(case.tensors["sinks"].view[kv_head].copy()).to(torch.float64)
+                scores = torch.cat([scores, sinks[:, None]], -1)
+            weights = torch.softmax(scores, -1)[:, : len(slots)]
+            wanted = {"out": weights @ v[slots, kv_head], "lse": torch.logsumexp(scores, -1)}
+            for name, value in wanted.items():
+                torch.testing.assert_close(expected[name][at], value, rtol=1e-9, atol=1e-12, equal_nan=True)
+
+
 def test_every_finite_code_is_torchs_value():
     from assay.reference.number_formats import e4m3fn_values
 
