@@ -139,9 +139,10 @@ class Executor:
         scalars: Mapping[str, Any],
         facts: Mapping[str, Any],
         steering: Steering = NOT_STEERED,
-    ) -> Function:
-        """The kernel that `prepare` would bind, loaded.  Raises as it."""
-        return self.function(self._choose(family, views, scalars, facts, steering, {}))
+    ) -> tuple[Row, Function]:
+        """The row that `prepare` would bind, and its kernel, loaded.  Raises as it."""
+        row = self._choose(family, views, scalars, facts, steering, {})
+        return row, self.function(row)
 
     def _choose(
         self,

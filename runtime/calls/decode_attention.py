@@ -1,4 +1,4 @@
-"""Decode attention over a paged cache: stage 1 and the merge, as one call.
+"""Decode attention over a paged cache, as one call: stage 1 and the merge, or one kernel where nothing is split.
 
 out = softmax(sm_scale * q @ K^T) @ V        for each request over the keys that its query sees
 """
@@ -42,7 +42,7 @@ class DecodeAttention:
         self._guard = executor.driver.check_usable
 
     def run(self, inputs: Inputs, options: Options, sm_scale: float, stream: Any) -> Any:
-        """Launch both stages; returns `out`.  Raises before anything is launched."""
+        """Launch the call's kernels; returns `out`.  Raises before anything is launched."""
         if options.splits is not None and type(options.splits) is not int:
             # 2.0 and True would be found under the key of 2 and 1.
             raise ArgumentError([Fault("num_splits", repr(options.splits), "an integer")])
@@ -68,8 +68,10 @@ class DecodeAttention:
             made = self._make_fast(key, plan)
             if made and made.run(inputs, options, sm_scale, handle, struct.pack(f"<{len(addresses)}Q", *addresses)):
                 return inputs.out
-        plan.stage_1.launch(plan.pick_stage_1(addresses), numbers(options, sm_scale), handle)
-        plan.merge.launch(plan.pick_merge(addresses), (), handle)
+        scalars = numbers(options, sm_scale)
+        for stage, pick in zip(plan.stages, plan.picks, strict=True):
+            stage.launch(pick(addresses), scalars, handle)
+            scalars = ()
         plan.launched = True
         return inputs.out
 
@@ -80,9 +82,12 @@ class DecodeAttention:
         inputs, plan, addresses = self._ready(inputs, options, sm_scale, None)
         if plan is None:
             return BoundDecode(inputs, (), ())
-        stage_1 = plan.stage_1.bind(plan.pick_stage_1(addresses), numbers(options, sm_scale))
-        merge = plan.merge.bind(plan.pick_merge(addresses), ())
-        return BoundDecode(inputs, (stage_1, merge), (plan.stage_1, plan.merge))
+        scalars = (numbers(options, sm_scale), ())
+        starts = [
+            stage.bind(pick(addresses), given)
+            for stage, pick, given in zip(plan.stages, plan.picks, scalars, strict=False)
+        ]
+        return BoundDecode(inputs, tuple(starts), plan.stages)
 
     def _ready(
         self, inputs: Inputs, options: Options, sm_scale: float, stream: int | None
@@ -150,8 +155,8 @@ class BoundDecode:
     """A call with its checks done: `launch()` starts it again on the same memory.  Keeps its tensors alive.
 
     The tensors' contents may change between launches, and indptr, indices and positions with them; shapes and addresses
-    may not.  `out` and `workspace` are the tensors in use.  Of stage 1 and the merge, none where there is no request:
-    `starts` launch one each, given a stream's handle, and `stages` tell its row, function and grid.
+    may not.  `out` and `workspace` are the tensors in use.  Of each kernel (stage 1 and the merge, or the unsplit one;
+    none where there is no request) `starts` launch one, given a stream's handle, and `stages` tell row, function, grid.
     """
 
     __slots__ = ("_inputs", "_streams", "stages", "starts")
@@ -174,7 +179,7 @@ class BoundDecode:
         return self._inputs.workspace
 
     def launch(self, stream: Any = None) -> Any:
-        """Start both stages; returns `out`.  stream: as the call takes it."""
+        """Start the kernels; returns `out`.  stream: as the call takes it."""
         handle = stream_handle(stream, self._inputs.q)
         if stream is not None and handle not in self._streams:
             used_on(self._inputs.out, handle)

@@ -1,4 +1,4 @@
-"""A decode call through the launch path in C: both kernels' recipes, and what a call of a known shape still does."""
+"""A decode call through the launch path in C: its kernels' recipes, and what a call of a known shape still does."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from .signature import signature
 class FastPlan:
     """A plan's launches through the C path.  workspace_bytes: what a call without a workspace must allocate."""
 
-    __slots__ = ("merge", "plan", "stage_1", "workspace_bytes")
+    __slots__ = ("launches", "plan", "workspace_bytes")
 
-    def __init__(self, stage_1: FastLaunch, merge: FastLaunch, plan: Plan):
-        self.stage_1 = stage_1
-        self.merge = merge
+    def __init__(self, launches: tuple[FastLaunch, ...], plan: Plan):
+        self.launches = launches
         self.workspace_bytes = plan.parts.size
         self.plan = plan
 
@@ -29,16 +28,16 @@ class FastPlan:
     def of(cls, plan: Plan, driver: Driver) -> FastPlan | None:
         """The plan for the C path; None where the driver has none."""
         launches = []
-        for prepared in (plan.stage_1, plan.merge):
+        for prepared in plan.stages:
             native = driver.native_launch(prepared.function)
             if native is None or fast.module is None:
                 return None
             sources = [_source(plan, name) for name in prepared.pointer_names]
             launches.append(FastLaunch(prepared, fast.module.launch, native, sources))
-        return cls(launches[0], launches[1], plan)
+        return cls(tuple(launches), plan)
 
     def run(self, inputs: Inputs, options: Options, sm_scale: float, stream: int | None, addresses: bytes) -> bool:
-        """Launch both stages.  False: nothing was launched, and the slow path must see to it.
+        """Launch the kernels.  False: nothing was launched, and the slow path must see to it.
 
         stream: None for the framework's current one.
         """
@@ -51,12 +50,14 @@ class FastPlan:
             # It is the last of the tensors, and so of the addresses.
             workspace = empty(inputs.q, (self.workspace_bytes,), "uint8", "workspace", stream)
             addresses = addresses[:-8] + signature(workspace)[1].to_bytes(8, "little")
-        if self.stage_1(addresses, numbers(options, sm_scale), handle):
+        first, *merges = self.launches
+        if first(addresses, numbers(options, sm_scale), handle):
             return False
-        if self.merge(addresses, (), handle):
-            filled = list(struct.unpack(f"<{len(NAMES)}Q", addresses))
-            self.plan.complete(filled)
-            self.plan.merge.launch(self.plan.pick_merge(filled), (), handle)
+        for merge in merges:
+            if merge(addresses, (), handle):
+                filled = list(struct.unpack(f"<{len(NAMES)}Q", addresses))
+                self.plan.complete(filled)
+                self.plan.stages[1].launch(self.plan.picks[1](filled), (), handle)
         return True
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from assay.bundle.faults import Fault
 
-from ..errors import ArgumentError, UnknownRowError
+from ..errors import ArgumentError, NoMatchError, UnknownRowError
 from ..executing import Executor, Steering
 from ..launching import Prepared
 from ..limits import MOST_SPLITS
@@ -27,6 +27,8 @@ from .decode_call import (
     REQUIRED,
     STAGE_1,
     STAGE_1_TENSORS,
+    UNSPLIT,
+    UNSPLIT_TENSORS,
     WORKSPACE,
     WRITTEN,
     Inputs,
@@ -37,32 +39,21 @@ from .workspace import ANY_ADDRESS, Parts
 
 
 class Plan:
-    """Both kernels for calls of one shape.
+    """The kernels for calls of one shape: stage 1 and the merge, or the unsplit one.
 
-    counts: address of the split counts where the caller gives none.  launched: whether a call has been through.
+    picks: of each kernel, its pointers from a call's addresses.  counts: address of the split counts where the caller
+    gives none.  launched: whether a call has been through.
     """
 
-    __slots__ = (
-        "_extents",
-        "_index_bytes",
-        "counts",
-        "launched",
-        "merge",
-        "parts",
-        "pick_merge",
-        "pick_stage_1",
-        "stage_1",
-    )
+    __slots__ = ("_extents", "_index_bytes", "counts", "launched", "parts", "picks", "stages")
 
-    def __init__(self, stage_1: Prepared, merge: Prepared, parts: Parts, counts: int, given: Mapping[str, TensorView]):
+    def __init__(self, stages: tuple[Prepared, ...], parts: Parts, counts: int, given: Mapping[str, TensorView]):
         """given: the call's own tensors."""
-        self.stage_1 = stage_1
-        self.merge = merge
+        self.stages = stages
         self.parts = parts
         self.counts = counts
         self.launched = False
-        self.pick_stage_1 = _picker(stage_1.pointer_names)
-        self.pick_merge = _picker(merge.pointer_names)
+        self.picks = tuple(_picker(stage.pointer_names) for stage in stages)
         self._extents = [given[name].extent_bytes if name in given else 0 for name in NAMES]
         self._index_bytes = given["indices"].item_bytes
 
@@ -102,6 +93,8 @@ class Planner:
         given = views if workspace is None else {**views, "workspace": workspace}
         views = _first_splits(views, options.splits)
         splits = self._splits(views, sizes, options, sm_scale)
+        if splits == 1 and (plan := self._unsplit(views, given, workspace, sizes, options, sm_scale)):
+            return plan
         parts = Parts.of((sizes.batch, sizes.rows, sizes.q_heads, splits, sizes.head_dim), views)
         if workspace is not None:
             parts.check(workspace)
@@ -112,7 +105,42 @@ class Planner:
         views = self._with_parts(views, parts, base, sizes, counts)
         stage_1 = self._executor.prepare(*self._stage_1(views, options, sizes, sm_scale))
         merge = self._merge(views, options, sizes)
-        return Plan(stage_1, merge, parts, counts, given)
+        return Plan((stage_1, merge), parts, counts, given)
+
+    def _unsplit(
+        self,
+        views: Mapping[str, TensorView],
+        given: Mapping[str, TensorView],
+        workspace: TensorView | None,
+        sizes: decode_checks.Sizes,
+        options: Options,
+        sm_scale: float,
+    ) -> Plan | None:
+        """The plan of one kernel; None where both stages must answer: a caller's partial results are to be filled, an
+        output has another type than q, no such row serves the call.
+        """
+        forced = options.steering.force_row is not None and self._owners(options)
+        if "partial_out" in views or "partial_lse" in views or (forced and UNSPLIT not in forced):
+            return None
+        parts = Parts.of((sizes.batch, sizes.rows, sizes.q_heads, 0, sizes.head_dim), views)
+        if not self._executor.kernels.rows_if_any(UNSPLIT) or views["out"].dtype != views["q"].dtype:
+            return None
+        if workspace is not None:
+            parts.check(workspace)
+        base = workspace.address if workspace is not None else ANY_ADDRESS
+        views = {**parts.views(base, self._executor.driver.tensor_device), **views}
+        tensors = {name: views[name] for name in UNSPLIT_TENSORS if name in views}
+        _, _, scalars, facts, _ = self._stage_1(views, options, sizes, sm_scale)
+        facts = {**facts, "sinks": "sinks" in views}
+        tensors = by_kv_head(tensors, sizes.kv_heads)
+        try:
+            kernel = self._executor.prepare(UNSPLIT, tensors, scalars, facts, self._steering(options, UNSPLIT))
+        except (NoMatchError, ArgumentError):
+            # What is wrong with the call at all is told by the stages, in the words of their contract.
+            if forced:
+                raise
+            return None
+        return Plan((kernel,), parts, 0, given)
 
     def views(self, inputs: Inputs) -> tuple[dict[str, TensorView], TensorView | None]:
         """Every tensor given, as a view; the workspace apart.  Raises ArgumentError."""
@@ -149,14 +177,15 @@ class Planner:
         """As many as asked for, or as fill the device."""
         if options.splits is not None:
             return options.splits
-        from .splits import default_splits
+        from .splits import default_splits, worth_having
 
         parts = Parts.of((sizes.batch, sizes.rows, sizes.q_heads, 1, sizes.head_dim), views)
         probe = self._with_parts(views, parts, ANY_ADDRESS, sizes, ANY_ADDRESS)
         driver = self._executor.driver
-        resident = driver.resident_groups(self._executor.chosen(*self._stage_1(probe, options, sizes, sm_scale)))
-        workgroups = driver.processors * resident
-        return default_splits(workgroups, sizes.batch, sizes.kv_heads, sizes.keys, sizes.head_dim)
+        row, function = self._executor.chosen(*self._stage_1(probe, options, sizes, sm_scale))
+        workgroups = driver.processors * worth_having(driver.resident_groups(function), row.lds_bytes)
+        tile = int(row.launch["block_n"])
+        return default_splits(workgroups, sizes.batch, sizes.kv_heads, sizes.keys, sizes.head_dim, tile)
 
     def _with_parts(
         self, views: Mapping[str, TensorView], parts: Parts, base: int, sizes: decode_checks.Sizes, counts: int
@@ -196,24 +225,28 @@ class Planner:
         return self._executor.prepare(MERGE, tensors, {}, facts, self._steering(options, MERGE), dims)
 
     def _steering(self, options: Options, family: str) -> Steering:
-        """A forced row is one of either stage.  Raises UnknownRowError where it is neither's."""
-        forced = options.steering.force_row
-        if forced is None:
+        """Of a family, as a forced row is one family's.  Raises UnknownRowError where it is none's of these."""
+        if options.steering.force_row is None or family in self._owners(options):
             return options.steering
-        kernels = self._executor.kernels
-        owners = [name for name in (STAGE_1, MERGE) if any(row.id == forced for row in kernels.rows(name))]
+        return options.steering._replace(force_row=None)
+
+    def _owners(self, options: Options) -> list[str]:
+        """The families that the forced row is of.  Raises UnknownRowError where it is none's of these."""
+        forced, kernels = options.steering.force_row, self._executor.kernels
+        families = (STAGE_1, MERGE, UNSPLIT)
+        owners = [name for name in families if any(row.id == forced for row in kernels.rows_if_any(name))]
         if not owners:
-            raise UnknownRowError(f"force_row: no row {forced!r} of {STAGE_1} or {MERGE}")
-        return options.steering if family in owners else options.steering._replace(force_row=None)
+            raise UnknownRowError(f"force_row: no row {forced!r} of {', '.join(families)}")
+        return owners
 
     def check_contents(self, inputs: Inputs, plan: Plan) -> None:
         """What only the contents of index tensors tell; waits for the device.  Raises ArgumentError."""
         views, _ = self.views(inputs)
-        if "num_kv_splits" not in views:
+        if "num_kv_splits" not in views and plan.counts:
             batch = views["q"].shape[0]
             device = self._executor.driver.tensor_device
             views["num_kv_splits"] = TensorView(plan.counts, "i32", (batch,), (1,), device)
-        decode_checks.check_contents(self._executor.driver, views, plan.parts.shape[3])
+        decode_checks.check_contents(self._executor.driver, views, max(1, plan.parts.shape[3]))
 
 
 def _picker(names: Sequence[str]) -> Callable[[Sequence[int]], tuple[int, ...]]:

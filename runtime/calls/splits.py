@@ -9,9 +9,9 @@ _LEAST_KEYS = 32
 # Beyond this many splits a cut must leave each of them two tiles, and half as many keys as a row has elements, or the
 # merge, which reads a row of each, costs what it saves.
 _FEW_SPLITS = 16
-# Shared memory, and so loads in flight, beyond which more workgroups on a multiprocessor read no faster: they only leave
+# Shared memory, and so loads in flight, beyond which more workgroups on a multiprocessor read no faster and only leave
 # more splits to merge.  Measured on an H200.
-_FULL_LDS = 120 << 10
+_FULL_LDS = 128 << 10
 
 
 def worth_having(resident: int, lds_bytes: int) -> int:
