@@ -2,84 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Mapping
 from typing import Any
 
 from assay.bundle.faults import Fault
 
 from ..errors import ArgumentError, UnknownRowError
-from ..executing import Executor, Steering
-from ..launching import Prepared
+from ..executing import Executor
 from ..limits import MOST_SPLITS
-from ..overlaps import overlap_faults
+from ..overlap_faults import overlap_faults
+from ..prepared import Prepared
+from ..steering import Steering
 from ..tensors import TENSORS, NotATensor, TensorView, view
 from . import decode_checks
-from .decode_call import (
-    COUNTS,
-    INDICES,
-    LSE,
-    MERGE,
-    MERGE_TENSORS,
-    NAMES,
-    PARTIAL_LSE,
-    PARTIAL_OUT,
-    REQUIRED,
-    STAGE_1,
-    STAGE_1_TENSORS,
-    WORKSPACE,
-    WRITTEN,
-    Inputs,
-    Options,
-)
+from .decode_call import MERGE, MERGE_TENSORS, NAMES, REQUIRED, STAGE_1, STAGE_1_TENSORS, WRITTEN, Inputs, Options
+from .decode_plan import ANY_ADDRESS, Parts, Plan
 from .decode_shapes import by_kv_head, with_rows
-from .workspace import ANY_ADDRESS, Parts
-
-
-class Plan:
-    """Both kernels for calls of one shape.
-
-    counts: address of the split counts where the caller gives none.  launched: whether a call has been through.
-    """
-
-    __slots__ = (
-        "_extents",
-        "_index_bytes",
-        "counts",
-        "launched",
-        "merge",
-        "parts",
-        "pick_merge",
-        "pick_stage_1",
-        "stage_1",
-    )
-
-    def __init__(self, stage_1: Prepared, merge: Prepared, parts: Parts, counts: int, given: Mapping[str, TensorView]):
-        """given: the call's own tensors."""
-        self.stage_1 = stage_1
-        self.merge = merge
-        self.parts = parts
-        self.counts = counts
-        self.launched = False
-        self.pick_stage_1 = _picker(stage_1.pointer_names)
-        self.pick_merge = _picker(merge.pointer_names)
-        self._extents = [given[name].extent_bytes if name in given else 0 for name in NAMES]
-        self._index_bytes = given["indices"].item_bytes
-
-    def extents(self, keys: int) -> list[int]:
-        """Bytes of each tensor given, in the order of NAMES; 0: none.  keys: length of `indices`, no part of a plan."""
-        extents = self._extents.copy()
-        extents[INDICES] = keys * self._index_bytes
-        return extents
-
-    def complete(self, addresses: list[int]) -> None:
-        """Fill in the addresses of what lies in the workspace, and of the split counts."""
-        base, parts = addresses[WORKSPACE], self.parts
-        if self.counts:
-            addresses[COUNTS] = self.counts
-        for at, offset in ((PARTIAL_OUT, parts.partial_out), (PARTIAL_LSE, parts.partial_lse), (LSE, parts.lse)):
-            if offset >= 0:
-                addresses[at] = base + offset
+from .workspace import check_workspace, part_views
 
 
 class Planner:
@@ -102,9 +41,9 @@ class Planner:
         given = views if workspace is None else {**views, "workspace": workspace}
         views = _first_splits(views, options.splits)
         splits = self._splits(views, sizes, options, sm_scale)
-        parts = Parts.of((sizes.batch, sizes.rows, sizes.q_heads, splits, sizes.head_dim), views)
+        parts = Parts((sizes.batch, sizes.rows, sizes.q_heads, splits, sizes.head_dim), views)
         if workspace is not None:
-            parts.check(workspace)
+            check_workspace(parts, workspace)
         counts = 0
         if "num_kv_splits" not in views:
             counts = self._executor.driver.filled_i32(splits, sizes.batch)
@@ -112,7 +51,7 @@ class Planner:
         views = self._with_parts(views, parts, base, sizes, counts)
         stage_1 = self._executor.prepare(*self._stage_1(views, options, sizes, sm_scale))
         merge = self._merge(views, options, sizes)
-        return Plan(stage_1, merge, parts, counts, given)
+        return Plan(stage_1, merge, parts, counts, given, whole=True)
 
     def views(self, inputs: Inputs) -> tuple[dict[str, TensorView], TensorView | None]:
         """Every tensor given, as a view; the workspace apart.  Raises ArgumentError."""
@@ -151,7 +90,7 @@ class Planner:
             return options.splits
         from .splits import default_splits
 
-        parts = Parts.of((sizes.batch, sizes.rows, sizes.q_heads, 1, sizes.head_dim), views)
+        parts = Parts((sizes.batch, sizes.rows, sizes.q_heads, 1, sizes.head_dim), views)
         probe = self._with_parts(views, parts, ANY_ADDRESS, sizes, ANY_ADDRESS)
         driver = self._executor.driver
         resident = driver.resident_groups(self._executor.chosen(*self._stage_1(probe, options, sizes, sm_scale)))
@@ -164,7 +103,7 @@ class Planner:
         """The call's tensors and those that the workspace and the split counts stand for."""
         device = self._executor.driver.tensor_device
         filled = {"num_kv_splits": TensorView(counts, "i32", (sizes.batch,), (1,), device)}
-        return {**filled, **parts.views(base, device), **views}
+        return {**filled, **part_views(parts, base, device), **views}
 
     def _stage_1(
         self, views: Mapping[str, TensorView], options: Options, sizes: decode_checks.Sizes, sm_scale: float
@@ -214,10 +153,6 @@ class Planner:
             device = self._executor.driver.tensor_device
             views["num_kv_splits"] = TensorView(plan.counts, "i32", (batch,), (1,), device)
         decode_checks.check_contents(self._executor.driver, views, plan.parts.shape[3])
-
-
-def _picker(names: Sequence[str]) -> Callable[[Sequence[int]], tuple[int, ...]]:
-    return itemgetter(*(NAMES.index(name) for name in names))
 
 
 def _first_splits(views: Mapping[str, TensorView], splits: int | None) -> dict[str, TensorView]:
