@@ -169,10 +169,15 @@ def unpack_directory(data: bytes, header: Header, where: str) -> tuple[Section, 
     entries = document.get("sections") if type(document) is dict else None
     if type(entries) is not list or not all(map(_is_entry, entries)):
         raise BundleError(Fault(where, "is not a list of sections as format.py says"))
-    sections = tuple(Section(**{name: entry[name] for name in _ENTRY_TYPES}) for entry in entries)
+    sections = sections_of(entries)
     if faults := _layout_faults(sections, header, where):
         raise BundleError(faults)
     return sections
+
+
+def sections_of(entries: list[dict[str, Any]]) -> tuple[Section, ...]:
+    """The entries of a directory, each of the right form."""
+    return tuple(Section(**{name: entry[name] for name in _ENTRY_TYPES}) for entry in entries)
 
 
 def identity_of(sections: tuple[Section, ...] | list[Section], raw_halves: list[bytes]) -> bytes:

@@ -12,9 +12,11 @@ from .blobs import BlobIndex, raw_half, unpack_index
 from .faults import BundleError, Fault, did_you_mean
 from .format import (
     HEADER_SIZE,
+    Header,
     Section,
     aligned,
     identity_of,
+    sections_of,
     sha256,
     unpack_directory,
     unpack_header,
@@ -28,6 +30,7 @@ from .table_codec import decode_table
 
 if TYPE_CHECKING:
     from .evidence import Entry
+    from .opening import Opened
 
 
 class UnknownName(BundleError):
@@ -44,10 +47,7 @@ class Bundle:
     """
 
     def __init__(self, store: Store, *, companion: bool = False):
-        self._store = store
-        self._companion = companion
-        self.path: Path = store.path
-        self._where = str(store.path)
+        self._begin(store, companion=companion)
         self._header = unpack_header(store.read(0, min(HEADER_SIZE, store.size), "header"), self._where)
         self._sections = self._read_directory()
         self._by_name = {(s.kind, s.name): s for s in self._sections}
@@ -55,6 +55,12 @@ class Bundle:
         self._index = {kind: self._stored_bytes(self._section(kind)) for kind in ("object-index", "source-index")}
         self._check_identity()
         self.manifest: Manifest = self._read_manifest()
+
+    def _begin(self, store: Store, *, companion: bool) -> None:
+        self._store = store
+        self._companion = companion
+        self.path: Path = store.path
+        self._where = str(store.path)
         self._rows: dict[str, OrderedRows] = {}
         self._blobs: dict[str, BlobIndex] = {}
         self._variants: dict[str, dict[str, dict[str, Any]]] = {}
@@ -71,6 +77,19 @@ class Bundle:
         except BaseException:
             store.close()
             raise
+
+    @classmethod
+    def of(cls, opened: Opened) -> Bundle:
+        """The bundle that was opened the short way: what was checked then is not read again, and the file is shared."""
+        bundle = cls.__new__(cls)
+        bundle._begin(Store.of(opened.path, opened.file), companion=False)
+        bundle._header = Header(*opened.header)
+        bundle._sections = sections_of(opened.entries)
+        bundle._by_name = {(s.kind, s.name): s for s in bundle._sections}
+        bundle._stored = {bundle._by_name[key]: data for key, data in opened.stored.items()}
+        bundle._index = opened.indexes
+        bundle.manifest = bundle._manifest_of(opened.manifest)
+        return bundle
 
     @property
     def identity(self) -> str:
@@ -166,7 +185,10 @@ class Bundle:
 
     def _read_manifest(self) -> Manifest:
         where = f"{self._where}: manifest"
-        data = canonical.decode(self._raw_bytes(self._section("manifest")), where)
+        return self._manifest_of(canonical.decode(self._raw_bytes(self._section("manifest")), where))
+
+    def _manifest_of(self, data: Any) -> Manifest:
+        where = f"{self._where}: manifest"
         _check_schema(data, where)
         manifest = from_json(Manifest, data, where)
         targets = tuple(_target(item, where) for item in manifest.targets)

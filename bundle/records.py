@@ -5,8 +5,7 @@ What may stand in each field is said once, in `rules.py`, for the writer and the
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from .conditions import Condition
@@ -19,10 +18,6 @@ SCHEMA = (1, 0)
 COMPANION_SCHEMA = (2, 0)
 
 BACKENDS = ("hip", "cuda")
-
-# Field of a row's launch.  True: the kernel waits by itself for what the kernel before it wrote (griddepcontrol.wait),
-# and may be launched while that one still runs.  Source: CUDA Programming Guide, 'Programmatic Dependent Launch'.
-DEPENDENT_LAUNCH = "programmatic_dependent_launch"
 
 # Kind of a kernel argument -> its size in bytes, or None where any size may stand.
 ARGUMENT_KINDS: dict[str, int | None] = {"pointer": 8, "i32": 4, "i64": 8, "f32": 4, "hidden": None}
@@ -144,19 +139,6 @@ class Manifest(Record):
     def __hash__(self) -> int:
         # Dictionaries have none.
         return hash((self.bundle_version, self.assay_version, self.profile, self.targets))
-
-
-def grid_size(axis: Iterable[str], dims: Mapping[str, int]) -> int:
-    """Programs along one axis of a grid.
-
-    A term is a dimension of the call, a product of some (`rows*gqa`), or either by what one program takes of it,
-    rounded up (`tokens/64`).
-    """
-    size = 1
-    for term in axis:
-        names, _, per_program = term.partition("/")
-        size *= -(-math.prod(dims[name] for name in names.split("*")) // int(per_program or 1))
-    return size
 
 
 def as_json(record: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from io import FileIO
 from pathlib import Path
 
 from .faults import BundleError, Fault
@@ -22,6 +23,14 @@ class Store:
             reason = getattr(error, "strerror", None) or error
             raise BundleError(Fault(str(self.path), f"cannot be opened: {reason}")) from error
         self._seeking = threading.Lock()
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str], file: FileIO) -> Store:
+        """The store of a file that is open."""
+        store = cls.__new__(cls)
+        store.path, store._file, store._seeking = Path(path), file, threading.Lock()
+        store.size = os.fstat(file.fileno()).st_size
+        return store
 
     def read(self, offset: int, size: int, where: str) -> bytes:
         """Exactly `size` bytes from `offset`."""

@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .errors import (
-    ArchitectureError,
-    ArgumentError,
-    AssayRuntimeError,
-    BundleLoadError,
-    MissingFieldError,
-    NoMatchError,
-    NotLoadedError,
-    ObjectError,
-    UnknownFamilyError,
-    UnknownFieldError,
-    UnknownRowError,
-)
 from .kernels import Kernels, load
 
 if TYPE_CHECKING:
+    from .errors import (
+        ArchitectureError,
+        ArgumentError,
+        AssayRuntimeError,
+        BundleLoadError,
+        MissingFieldError,
+        NoMatchError,
+        NotLoadedError,
+        ObjectError,
+        UnknownFamilyError,
+        UnknownFieldError,
+        UnknownRowError,
+    )
     from .kv_memory import KV_FORMATS, KVBytes, kv_bytes
 
 __all__ = [
@@ -49,9 +49,12 @@ _OF_KV_MEMORY = frozenset({"KV_FORMATS", "KVBytes", "kv_bytes"})
 
 
 def __getattr__(name: str) -> Any:
-    """What no call needs is imported when it is first asked for."""
-    if name not in _OF_KV_MEMORY:
+    """What no call that is served needs is imported when it is first asked for."""
+    if name in _OF_KV_MEMORY:
+        from . import kv_memory as home
+    elif name in __all__:
+        from . import errors as home
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import kv_memory
-
-    return getattr(kv_memory, name)
+    value = globals()[name] = getattr(home, name)
+    return value

@@ -13,13 +13,10 @@ from typing import Any
 from assay.bundle.faults import Fault, did_you_mean
 from assay.bundle.record import Record
 
+from .limits import LARGEST_ALIGNMENT, LARGEST_F32
 from .tensors import TensorView
 
-# The most that a call is credited with, in bytes: a row that asks for more is never taken.  Prepared calls are told
-# apart by their addresses modulo this.
-LARGEST_ALIGNMENT = 16
 _INTEGERS = {"i32": (-(2**31), 2**31 - 1), "i64": (-(2**63), 2**63 - 1)}
-LARGEST_F32 = 3.4028234663852886e38
 # What a caller may hold in place of the type that a kernel names: the same bits.  A numpy array has no BF16 of its own.
 _SAME_BITS = {"u8": ("u8", "e4m3fn"), "bf16": ("bf16", "u16"), "f16": ("f16", "u16")}
 _PLUS_1 = "_plus_1"

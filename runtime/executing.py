@@ -3,70 +3,50 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from assay.bundle.faults import Fault
-from assay.bundle.record import Record
-from assay.bundle.records import DEPENDENT_LAUNCH, Row
+from assay.bundle.records import Row
 
-from .choosing import Chooser, row_ids, steering_faults
+from .choosing import Chooser
 from .contract import Contract
-from .drivers.driver import Driver, Function, Wanted
+from .drivers.driver import Driver, Function
 from .errors import ArgumentError, NotLoadedError
-from .launching import Layout, Prepared, grid_of, number_faults
-from .overlaps import overlap_faults, self_overlap_faults
+from .launching import grid_of, layout_of, number_faults
+from .loading import Loaded
+from .overlap_faults import overlap_faults, self_overlap_faults
+from .prepared import Prepared
+from .steering import NOT_STEERED, Steering
 from .tensors import NOT_TOLD, TENSORS, NotATensor, TensorView, view
-
-
-class Steering(Record):
-    """Which rows a call may take.  `force_row`: that row or none; `forbid_rows`: none of these."""
-
-    __slots__ = ()
-
-    force_row: str | None = None
-    forbid_rows: tuple[str, ...] = ()
-
-
-NOT_STEERED = Steering()
-
-
-def steering_of(force_row: Any, forbid_rows: Any, fallback: Any = None) -> Steering:
-    """What a call says of rows.  A fallback is checked here too: one that no call needs until a row is missing would
-    otherwise be found out there.  Raises ArgumentError.
-    """
-    faults = steering_faults(force_row, forbid_rows)
-    if fallback is not None and not callable(fallback):
-        faults.append(Fault("fallback", repr(fallback), "what can be called with this call's arguments, or None"))
-    if faults:
-        raise ArgumentError(faults)
-    forbidden = row_ids(forbid_rows)
-    return Steering(force_row, forbidden) if force_row is not None or forbidden else NOT_STEERED
 
 
 class Executor:
     """Launches the rows of one bundle on one device.  Safe to use from several threads."""
 
-    def __init__(self, kernels: Chooser, driver: Driver | None, *, debug: bool = False):
+    def __init__(self, kernels: Chooser, driver: Driver | None, loaded: Loaded | None, *, debug: bool = False):
+        """loaded: None where there is no driver."""
         self.kernels = kernels
         self._driver = driver
+        self._loaded = loaded
         self.debug = debug
         self._contracts: dict[str, Contract] = {}
-        self._functions: dict[str, Function] = {}
-        self._used: dict[str, list[int]] = {}
-        self._lock = threading.Lock()
+        self._told: set[Steering] = set()
         self._told: set[Steering] = set()
 
     @property
     def driver(self) -> Driver:
         """The device.  Raises NotLoadedError where the bundle was loaded for choosing rows only."""
         if self._driver is None:
-            raise NotLoadedError(
-                "this bundle was loaded to pick rows only; to launch, load it with a device: "
-                "load(path, device='cuda:0'), 'hip:0', 'emulator' or a torch.device"
-            )
+            raise _not_loaded()
         return self._driver
+
+    @property
+    def loaded(self) -> Loaded:
+        """What is loaded on the device.  Raises NotLoadedError as `driver`."""
+        if self._loaded is None:
+            raise _not_loaded()
+        return self._loaded
 
     def contract(self, family: str) -> Contract:
         """The family's contract.  Raises UnknownFamilyError."""
@@ -129,8 +109,8 @@ class Executor:
         contract, sizes = self.contract(family), dict(dims or {})
         row = self._choose(family, views, scalars, facts, steering, sizes)
         grid = grid_of(row, sizes, self.driver)
-        used = self._used.setdefault(row.id, [0])
-        return Prepared(row, self.function(row), self.driver, Layout(contract, row, views), grid, used)
+        used = self.loaded.used(row.id)
+        return Prepared(row, self.function(row), self.driver, layout_of(contract, row, views), grid, used)
 
     def chosen(
         self,
@@ -208,24 +188,7 @@ class Executor:
 
     def function(self, row: Row) -> Function:
         """The row's kernel on this device, loaded at the first call.  Raises ObjectError and the driver's errors."""
-        found = self._functions.get(row.id)
-        if found is not None:
-            return found
-        with self._lock:
-            if row.id not in self._functions:
-                self._functions[row.id] = self._load(row)
-            return self._functions[row.id]
-
-    def _load(self, row: Row) -> Function:
-        label = f"{row.family}/{row.id} ({row.symbol})"
-        target = next(target for target in self.kernels.targets if target.name == row.target)
-        limit = min(target.lds_limit, self.driver.lds_limit)
-        if row.lds_bytes > limit:
-            raise ArgumentError([Fault(f"shared memory of {label}", f"{row.lds_bytes} bytes", f"at most {limit}")])
-        arguments = tuple((a.offset, a.size) for a in row.arguments)
-        threads, dependent = row.num_warps * row.wavefront_size, row.launch.get(DEPENDENT_LAUNCH) is True
-        wanted = Wanted(label, row.symbol, row.lds_bytes, threads, arguments, dependent)
-        return self.driver.load(self.kernels.code(row), wanted)
+        return self.loaded.function(row)
 
     def preload(self, families: Collection[str] = ()) -> int:
         """Load every row's code object of these families (all of them if none is named), so that no call has to.
@@ -238,16 +201,9 @@ class Executor:
             self.function(row)
         return len(rows)
 
-    def usage(self) -> dict[str, int]:
-        """How often each row was launched, by its id."""
-        return {id: count for id, (count,) in sorted(self._used.items()) if count}
 
-    def close(self) -> None:
-        """Unload everything.  Never raises; work that is queued must be done, captured graphs must not be replayed."""
-        if self._driver is None:
-            return
-        with self._lock:
-            for function in self._functions.values():
-                self._driver.unload(function)
-            self._functions.clear()
-            self._driver.close()
+def _not_loaded() -> NotLoadedError:
+    return NotLoadedError(
+        "this bundle was loaded to pick rows only; to launch, load it with a device: "
+        "load(path, device='cuda:0'), 'hip:0', 'emulator' or a torch.device"
+    )

@@ -4,26 +4,38 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from assay.bundle.devices import ArchitectureMismatch, Device, matching_targets, pair_names
-from assay.bundle.faults import BundleError, Fault
-from assay.bundle.reader import Bundle
-from assay.bundle.records import TargetRecord
+from assay.bundle.opening import Doubt, Opened, open_whole
 
-from .choosing import Chooser
-from .errors import ArchitectureError, ArgumentError, BundleLoadError, NoMatchError
-from .kv_methods import KvMethods
-from .limits import MOST_SPLITS
+from .later import Later
 
 if TYPE_CHECKING:
-    from .calls.decode_attention import BoundDecode, DecodeAttention
+    from types import TracebackType
+    from typing import Self
+
+    from assay.bundle.devices import Device
+    from assay.bundle.reader import Bundle
+    from assay.bundle.records import TargetRecord
+
+    from .calls.bound_decode import BoundDecode
+    from .calls.decode_attention import DecodeAttention
     from .calls.decode_call import Inputs, Options
-    from .calls.extend_attention import ExtendAttention
+    from .choosing import Chooser
     from .drivers import Driver
-    from .executing import Executor, Steering
+    from .executing import Executor
+    from .kv_methods import KvMethods
+    from .loading import Loaded
+    from .more_calls import MoreCalls
+    from .prepared import AnyRow
+    from .steering import Steering
+
+    class _Parts(KvMethods, MoreCalls, Chooser):
+        """Where the methods are that `Later` stands for."""
+else:
+    _Parts = object
 
 DEBUG_SWITCH = "ASSAY_DEBUG"
 FORBID_SWITCH = "ASSAY_FORBID_ROWS"
@@ -48,29 +60,37 @@ def load(
     NoDriverError; then no file is left open.
     """
     debug = os.environ.get(DEBUG_SWITCH) == "1" if debug is None else debug
-    try:
-        bundle = Bundle.open(_located(path), companion=companion)
-    except BundleError as error:
-        raise BundleLoadError(str(error)) from error
+    located = _located(path)
+    # To pick rows only is not what a first result waits for.
+    opened = None if device is None or isinstance(device, tuple) else open_whole(located)
+    bundle: Bundle | None = None
+    if opened is None:
+        from .whole import whole_bundle  # Here and below, and not above: what loads as it should needs none of it.
+
+        bundle = whole_bundle(located, companion=companion)
     driver = None
     try:
-        driver = None if device is None or isinstance(device, tuple) else _driver(device, bundle)
-        kernels = Kernels(bundle, _targets(bundle, device if driver is None else driver.device), driver, debug=debug)
+        driver = None if device is None or isinstance(device, tuple) else _driver(device, opened or bundle)
+        targets = None if opened is None or driver is None else _runs_on(opened, driver.device)
+        if not targets:
+            from .whole import bundle_of, matching
+
+            bundle = bundle_of(opened) if bundle is None else bundle
+            opened, targets = None, matching(bundle, device if driver is None else driver.device)
+        kernels = Kernels(opened or bundle, targets, driver, debug=debug)
         if forbidden := os.environ.get(FORBID_SWITCH):
             from .switches import switched_off
 
             kernels.switched_off = switched_off(kernels, FORBID_SWITCH, forbidden)
         return kernels
-    except BaseException as error:
-        bundle.close()
-        if driver is not None:
-            driver.close()
-        if isinstance(error, ArchitectureMismatch):
-            raise ArchitectureError(str(error)) from error
+    except BaseException:
+        for opening in (opened, bundle, driver):
+            if opening is not None:
+                opening.close()
         raise
 
 
-class Kernels(KvMethods, Chooser):
+class Kernels(_Parts):
     """The kernels of one bundle on one device. Made by `load`; safe to use from several threads.
 
     A request, for the methods that pick rows, is the call's own facts as keywords: `head_dim=128, gqa=8,
@@ -79,13 +99,55 @@ class Kernels(KvMethods, Chooser):
     all the same; `forbid_rows` leaves rows out. Every method raises AssayRuntimeError.
     """
 
+    families = Later("choosing", "Chooser")
+    fields = Later("choosing", "Chooser")
+    rows = Later("choosing", "Chooser")
+    rows_if_any = Later("choosing", "Chooser")
+    contract = Later("choosing", "Chooser")
+    variant = Later("choosing", "Chooser")
+    code = Later("choosing", "Chooser")
+    select = Later("choosing", "Chooser")
+    explain = Later("choosing", "Chooser")
+    require = Later("choosing", "Chooser")
+    supports = Later("choosing", "Chooser")
+    _check_fields = Later("choosing", "Chooser")
+    extend_attention = Later("more_calls", "MoreCalls")
+    launch = Later("more_calls", "MoreCalls")
+    workspace_size = Later("more_calls", "MoreCalls")
+    preload = Later("more_calls", "MoreCalls")
+    usage = Later("more_calls", "MoreCalls")
+    driver = Later("more_calls", "MoreCalls")
+    kv_store = Later("kv_methods", "KvMethods")
+    kv_reconstruct = Later("kv_methods", "KvMethods")
+
     def __init__(
-        self, bundle: Bundle, targets: tuple[TargetRecord, ...], driver: Driver | None = None, *, debug: bool = False
+        self,
+        bundle: Bundle | Opened,
+        targets: tuple[TargetRecord, ...] | list[dict[str, Any]],
+        driver: Driver | None = None,
+        *,
+        debug: bool = False,
     ):
-        super().__init__(bundle, targets)
+        """targets: those of a bundle whose code runs on the device; as decoded where it was only opened."""
+        self._opened = bundle if isinstance(bundle, Opened) else None
+        if isinstance(bundle, Opened):
+            self._lds_limits = {target["name"]: target["lds_limit"] for target in targets}
+        else:
+            self.__dict__.update(_bundle=bundle, targets=targets)
+            self._lds_limits = {target.name: target.lds_limit for target in targets}
         self._driver = driver
         self._debug = debug
         self._making = threading.Lock()
+        # Rows that are never taken, whoever asks.
+        self.switched_off: tuple[str, ...] = ()
+        self._rows: dict[str, Any] = {}
+        self._fields: dict[str, frozenset[str]] = {}
+        self._verified: set[str] = set()
+
+    @property
+    def identity(self) -> str:
+        """The bundle's identity, hexadecimal."""
+        return self._bundle.identity
 
     def decode_attention(
         self,
@@ -134,11 +196,14 @@ class Kernels(KvMethods, Chooser):
             workspace,
         )  # fmt: skip
         options = self._options(sliding_window, logit_cap, num_splits, self._steer(force_row, forbid_rows, fallback))
+        if fallback is None:
+            return self._decode.run(inputs, options, sm_scale, stream)
+        from .errors import NoMatchError
+
         try:
             return self._decode.run(inputs, options, sm_scale, stream)
         except NoMatchError:
-            if fallback is None:
-                raise
+            pass
         return fallback(
             q, k_cache, v_cache, indptr, indices, q_positions, sm_scale, k_scale=k_scale, v_scale=v_scale,
             sliding_window=sliding_window, logit_cap=logit_cap, sinks=sinks, num_splits=num_splits, out=out, lse=lse,
@@ -214,161 +279,73 @@ class Kernels(KvMethods, Chooser):
         options = self._options(sliding_window, logit_cap, max_kv_splits, self._steer(None, ()))
         return self._decode.run(inputs, options, sm_scale, stream)
 
-    def extend_attention(
-        self,
-        q: Any,
-        k_new: Any,
-        v_new: Any,
-        q_indptr: Any,
-        sm_scale: float,
-        *,
-        max_chunk: int,
-        k_hist: Any = None,
-        v_hist: Any = None,
-        hist_indptr: Any = None,
-        sliding_window: int | None = None,
-        sinks: Any = None,
-        logit_cap: float | None = None,
-        out: Any = None,
-        lse: Any = None,
-        stream: Any = None,
-        force_row: str | None = None,
-        forbid_rows: Collection[str] = (),
-        fallback: Callable[..., Any] | None = None,
-    ) -> Any:
-        """Prefill attention of a ragged batch's new tokens over their history and their own chunk; returns `out`.
-
-        q: [tokens, q_heads, head_dim] BF16; k_new, v_new: [tokens, kv_heads, head_dim] BF16 of the same tokens;
-        q_indptr: [batch + 1] int32, where each request's chunk starts and ends. k_hist, v_hist: [rows, kv_heads,
-        head_dim] BF16 and hist_indptr: [batch + 1] int32, likewise, of what stands before the chunks; all three, or
-        none without a history. max_chunk: tokens of the longest chunk, to all of q's. A token sees its request's
-        history and its chunk up to itself, at most sliding_window keys. sinks: [q_heads] FP32 logits, natural
-        logarithm. logit_cap: scores s become cap * tanh(s / cap). sm_scale: above 0. out: [tokens, q_heads, head_dim]
-        BF16; lse: [tokens, q_heads] FP32, natural logarithm. Outputs not given are allocated through q's framework;
-        rows of tokens that belong to no request are not written. Addresses and strides of BF16 tensors are multiples of
-        16 bytes.
-        stream, fallback and what is raised: as in `decode_attention`.
-        """
-        from .calls.extend_attention import Options, Tensors
-
-        tensors = Tensors(q, k_new, v_new, q_indptr, k_hist, v_hist, hist_indptr, sinks, out, lse)
-        options = Options(sm_scale, max_chunk, sliding_window, logit_cap)
-        steering = self._steer(force_row, forbid_rows, fallback)
-        try:
-            return self._extend.run(tensors, options, steering, stream)
-        except NoMatchError:
-            if fallback is None:
-                raise
-        return fallback(
-            q, k_new, v_new, q_indptr, sm_scale, max_chunk=max_chunk, k_hist=k_hist, v_hist=v_hist,
-            hist_indptr=hist_indptr, sliding_window=sliding_window, sinks=sinks, logit_cap=logit_cap, out=out, lse=lse,
-            stream=stream,
-        )  # fmt: skip
-
-    def launch(
-        self,
-        family: str,
-        tensors: Mapping[str, Any],
-        scalars: Mapping[str, int | float] | None = None,
-        facts: Mapping[str, Any] | None = None,
-        *,
-        dims: Mapping[str, int] | None = None,
-        stream: Any = None,
-        force_row: str | None = None,
-        forbid_rows: Collection[str] = (),
-    ) -> str:
-        """One kernel of any family on exactly the tensors of its contract; returns the row's id.
-
-        facts: the values of the family's axes that tensors do not tell (window=False, soft_cap=False). They must be
-        true of the call; one that the tensors contradict is refused. dims: the sizes that no tensor has, for a family
-        that asks for some. What is written must be given: nothing is allocated.
-        """
-        from .calls.frameworks import stream_handle
-
-        executor = self._executor
-        self._check_fields(family, facts or {})
-        views = executor.views(family, tensors)
-        if faults := executor.contract(family).dimension_faults(dims or {}):
-            raise ArgumentError(faults)
-        steering = self._steer(force_row, forbid_rows)
-        prepared = executor.prepare(family, views, scalars or {}, facts or {}, steering, dims)
-        executor.check_overlaps(family, views)
-        handle = stream_handle(stream, next(iter(tensors.values()), None))
-        addresses = [views[name].address for name in prepared.pointer_names]
-        # A call without a request has an empty grid, which drivers refuse.
-        if 0 not in prepared.grid:
-            prepared.launch(addresses, [(scalars or {})[name] for name in prepared.scalar_names], handle)
-        return prepared.row.id
-
-    def workspace_size(
-        self, *, batch: int, q_heads: int, head_dim: int, rows: int = 1, num_splits: int = MOST_SPLITS
-    ) -> int:
-        """Bytes that `decode_attention` needs as a workspace; for any number of splits where none is named."""
-        from .calls.workspace import workspace_bytes
-
-        sizes = {
-            "batch": (batch, 0, None),
-            "rows": (rows, 1, None),
-            "q_heads": (q_heads, 1, None),
-            "head_dim": (head_dim, 1, None),
-        }
-        faults = [
-            Fault(name, repr(value), f"an integer of at least {least}" + (f", at most {most}" if most else ""))
-            for name, (value, least, most) in {**sizes, "num_splits": (num_splits, 1, MOST_SPLITS)}.items()
-            if type(value) is not int or value < least or (most is not None and value > most)
-        ]
-        if faults:
-            raise ArgumentError(faults)
-        return workspace_bytes(batch=batch, rows=rows, q_heads=q_heads, head_dim=head_dim, splits=num_splits)
-
-    def preload(self, families: Collection[str] = (), *, num_splits: int | None = None, max_batch: int = 0) -> int:
-        """Load every row's code object of these families (all of them if none is named), so that no call has to.
-
-        Before a CUDA or HIP graph is captured: capture must not meet a lazy load. num_splits and max_batch, where
-        given, make the split counts for calls of up to that many requests too. Returns how many rows were loaded.
-        """
-        if num_splits is not None and max_batch:
-            self._executor.driver.filled_i32(num_splits, max_batch)
-        return self._executor.preload(families)
-
-    def usage(self) -> dict[str, int]:
-        """How often each row was launched, by its id."""
-        return self._executor.usage()
-
-    @property
-    def driver(self) -> Driver:
-        """The device. Raises NotLoadedError where the bundle was loaded to pick rows only."""
-        return self._executor.driver
-
     def close(self) -> None:
         """Unload everything and close the bundle. Selections made stay valid; nothing can be launched any more."""
-        if "_executor" in self.__dict__:
-            self._executor.close()
+        if "_loaded" in self.__dict__:
+            self._loaded.close()
         elif self._driver is not None:
             self._driver.close()
-        super().close()
+        (self._opened or self._bundle).close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @cached_property
+    def targets(self) -> tuple[TargetRecord, ...]:
+        """Those of the bundle whose code runs on the device."""
+        return tuple(target for target in self._bundle.manifest.targets if target.name in self._lds_limits)
+
+    @cached_property
+    def _bundle(self) -> Bundle:
+        from .whole import bundle_of
+
+        return bundle_of(self._opened)
+
+    @cached_property
+    def _loaded(self) -> Loaded:
+        """What is loaded on the device, which there is."""
+        from .loading import Loaded
+
+        # Python 3.12's cached_property lets two threads make one each, and each would load the kernels.
+        with self._making:
+            if "_loaded" not in self.__dict__:
+                self.__dict__["_loaded"] = Loaded(self._driver, self._code, self._lds_limits)
+            return self.__dict__["_loaded"]
+
+    def _code(self, row: AnyRow) -> bytes:
+        """The row's code object. Raises ObjectError where it is damaged."""
+        if self._opened is not None:
+            try:
+                return self._opened.object_bytes(row.object)
+            except Doubt:
+                pass
+        return self.code(row)
 
     @cached_property
     def _executor(self) -> Executor:
         from .executing import Executor
 
-        # Python 3.12's cached_property lets two threads make one each, and each would load the kernels.
+        loaded = None if self._driver is None else self._loaded
         with self._making:
             if "_executor" not in self.__dict__:
-                self.__dict__["_executor"] = Executor(self, self._driver, debug=self._debug)
+                self.__dict__["_executor"] = Executor(self, self._driver, loaded, debug=self._debug)
             return self.__dict__["_executor"]
 
     @cached_property
     def _decode(self) -> DecodeAttention:
         from .calls.decode_attention import DecodeAttention
 
-        return DecodeAttention(self._executor)
+        driver, short = self._driver or self._executor.driver, None
+        if self._opened is not None and not self.switched_off:
+            from .calls.short_planning import ShortPlanner
 
-    @cached_property
-    def _extend(self) -> ExtendAttention:
-        from .calls.extend_attention import ExtendAttention
-
-        return ExtendAttention(self._executor)
+            short = ShortPlanner(self._opened, driver, self._loaded, self._lds_limits.keys())
+        return DecodeAttention(driver, lambda: self._executor, short, debug=self._debug)
 
     @cached_property
     def _inputs(self) -> type[Inputs]:
@@ -382,12 +359,11 @@ class Kernels(KvMethods, Chooser):
 
         return Options
 
-    def _steer(self, force_row: str | None, forbid_rows: Collection[str], fallback: Any = None) -> Steering:
-        from .executing import NOT_STEERED, steering_of
+    @cached_property
+    def _steer(self) -> Callable[..., Steering]:
+        from .steering import steering_of
 
-        if force_row is None and fallback is None and type(forbid_rows) is tuple and not forbid_rows:
-            return NOT_STEERED
-        return steering_of(force_row, forbid_rows, fallback)
+        return steering_of
 
 
 def _located(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
@@ -395,25 +371,26 @@ def _located(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     is_bare = isinstance(path, str) and os.path.basename(path) == path
     if not is_bare or (os.path.lexists(path) and not os.path.isdir(path)):
         return path
-    from .installed import installed_path
+    from .whole import installed
 
-    return installed_path(path)
+    return installed(path)
 
 
-def _driver(device: Any, bundle: Bundle) -> Driver:
+def _driver(device: Any, bundle: Opened | Bundle) -> Driver:
     from .drivers import open_driver
 
-    archs = {target.arch for target in bundle.manifest.targets if target.backend == "hip"}
+    if isinstance(bundle, Opened):
+        archs = {target["arch"] for target in bundle.manifest["targets"] if target["backend"] == "hip"}
+    else:
+        archs = {target.arch for target in bundle.manifest.targets if target.backend == "hip"}
     return open_driver(device, tuple(sorted(archs)))
 
 
-def _targets(bundle: Bundle, device: Device | None) -> tuple[TargetRecord, ...]:
-    targets = bundle.manifest.targets
-    if device is not None:
-        return matching_targets(targets, device, str(bundle.path))
-    if len({(target.backend, target.arch) for target in targets}) > 1:
-        fault = Fault(
-            str(bundle.path), "holds several architectures", ", ".join(pair_names(targets)), "name one as device="
-        )
-        raise ArchitectureMismatch(fault)
-    return targets
+def _runs_on(opened: Opened, device: Device) -> list[dict[str, Any]]:
+    """The targets whose code runs on the device, as `devices.matching_targets` has it."""
+    backend, arch = device
+    return [
+        target
+        for target in opened.manifest["targets"]
+        if target["backend"] == backend and arch in (target["arch"], *target.get("runs_on", ()))
+    ]

@@ -10,7 +10,8 @@ from .errors import NoMatchError
 
 if TYPE_CHECKING:
     from .calls.kv_rows import KvCall
-    from .executing import Executor, Steering
+    from .executing import Executor
+    from .steering import Steering
 
 
 class KvMethods:

@@ -11,6 +11,9 @@ from typing import Any
 
 from assay.bundle.record import Record
 
+from .terms import contiguous_strides
+from .torch_here import gpu_backend, is_torch, torch_module
+
 # Element types of the kernels' contracts and those that callers hold instead; sizes in bytes.
 ITEM_BYTES = {
     "bf16": 2, "f16": 2, "f32": 4, "f64": 8, "e4m3fn": 1, "e4m3fnuz": 1, "e5m2": 1, "e5m2fnuz": 1, "bool": 1,
@@ -65,22 +68,6 @@ class TensorView(Record):
 
     def __str__(self) -> str:
         return f"{self.dtype}{list(self.shape)} with strides {list(self.strides)} on {self.device[0]}:{self.device[1]}"
-
-
-def torch_module() -> Any:
-    """torch where the caller has imported it, else None."""
-    return sys.modules.get("torch")
-
-
-def is_torch(tensor: Any) -> bool:
-    """Whether it is a torch tensor."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(tensor, torch.Tensor)
-
-
-def gpu_backend(torch: Any) -> str:
-    """What torch's 'cuda' devices are: 'hip' in a ROCm build, else 'cuda'."""
-    return "hip" if getattr(torch.version, "hip", None) else "cuda"
 
 
 def view(tensor: Any) -> TensorView:
@@ -163,15 +150,6 @@ def _of_dlpack(tensor: Any) -> TensorView:
     if found.copied:
         raise NotATensor(f"a {type(tensor).__qualname__} whose __dlpack__ gives a copy, not its own memory")
     return TensorView(found.address, _NAMES[found.dtype], found.shape, strides, found.device, found.read_only)
-
-
-def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides, in elements, of a dense row-major tensor."""
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
 
 
 def _in_elements(strides: tuple[int, ...], item_bytes: int) -> tuple[int, ...]:

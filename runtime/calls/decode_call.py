@@ -6,9 +6,13 @@ from typing import Any
 
 from assay.bundle.record import Record
 
-from ..executing import Steering
+from ..limits import LARGEST_F32
+from ..steering import Steering
 
 STAGE_1, MERGE, UNSPLIT = "decode_attention", "merge_splits", "decode_attention_unsplit"
+LARGEST_WINDOW = 2**31 - 1
+# A capped score errs by 2**-23 of the cap, where an LSE may err by 0.002; models cap at 30 to 50.
+SMALLEST_CAP, LARGEST_CAP = 2.0**-20, 2.0**13
 
 
 class Inputs(Record):
@@ -71,3 +75,28 @@ def numbers(options: Options, sm_scale: float) -> tuple[float, ...]:
     """The scalars of stage 1, in the order of its arguments."""
     given = (sm_scale, options.window, options.logit_cap)
     return tuple(number for number in given if number is not None)
+
+
+def numbers_hold(options: Options, sm_scale: Any) -> bool:
+    """Whether the numbers that change from call to call are such as a call can have; `decode_checks` says why not."""
+    return is_window(options.window) and is_cap(options.logit_cap) and is_scale(sm_scale)
+
+
+def is_window(window: Any) -> bool:
+    """A window is a count of keys, the query's own included; or there is none."""
+    return window is None or (type(window) is int and 1 <= window <= LARGEST_WINDOW)
+
+
+def is_cap(cap: Any) -> bool:
+    """A cap is a positive number that FP32 holds; or there is none."""
+    # Comparisons take integers of any size, and are false for NaN.
+    return cap is None or (_is_number(cap) and SMALLEST_CAP <= cap <= LARGEST_CAP)
+
+
+def is_scale(sm_scale: Any) -> bool:
+    """The scores' factor is a number that FP32 holds."""
+    return _is_number(sm_scale) and -LARGEST_F32 <= sm_scale <= LARGEST_F32
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

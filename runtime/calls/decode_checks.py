@@ -10,10 +10,10 @@ from typing import Any
 
 from assay.bundle.faults import Fault
 
-from ..contract import LARGEST_F32
 from ..drivers.driver import Driver
 from ..errors import ArgumentError
 from ..tensors import TensorView
+from .decode_call import LARGEST_CAP, LARGEST_WINDOW, SMALLEST_CAP, Options, is_cap, is_scale, is_window
 
 _RANKS = {
     "k_cache": ("slots", "kv_heads", "head_dim"),
@@ -25,9 +25,6 @@ _RANKS = {
 _QUERY_RANKS = {"q": ("batch", "rows", "q_heads", "head_dim"), "q_positions": ("batch", "rows")}
 _FORMATS = {"bf16": "bf16", "f16": "f16", "u16": "bf16"}
 _ROW_SCALED = {"u8": "fp8_per_token_head", "e4m3fn": "fp8_per_token_head", "i8": "int8_per_token_head"}
-_LARGEST_WINDOW = 2**31 - 1
-# A capped score errs by 2**-23 of the cap, where an LSE may err by 0.002; models cap at 30 to 50.
-_SMALLEST_CAP, _LARGEST_CAP = 2.0**-20, 2.0**13
 
 
 class Sizes:
@@ -78,31 +75,30 @@ def check_call(views: Mapping[str, TensorView], window: Any, splits: Any, most_s
 
 
 def window_faults(window: Any) -> list[Fault]:
-    """A window is a count of keys, the query's own included."""
-    if window is None or (type(window) is int and 1 <= window <= _LARGEST_WINDOW):
+    """What is wrong with a window, if anything is."""
+    if is_window(window):
         return []
-    return [Fault("sliding_window", repr(window), f"None, or 1 to {_LARGEST_WINDOW} keys (the query's own included)")]
+    return [Fault("sliding_window", repr(window), f"None, or 1 to {LARGEST_WINDOW} keys (the query's own included)")]
 
 
 def cap_faults(cap: Any) -> list[Fault]:
-    """A cap is a positive number that FP32 holds."""
-    if cap is None:
+    """What is wrong with a cap, if anything is."""
+    if is_cap(cap):
         return []
-    # Comparisons take integers of any size, and are false for NaN.
-    number = isinstance(cap, int | float) and not isinstance(cap, bool)
-    if number and _SMALLEST_CAP <= cap <= _LARGEST_CAP:
-        return []
-    return [Fault("logit_cap", f"{cap!r:.40}", f"None, or a number from {_SMALLEST_CAP:g} to {_LARGEST_CAP:g}")]
+    return [Fault("logit_cap", f"{cap!r:.40}", f"None, or a number from {SMALLEST_CAP:g} to {LARGEST_CAP:g}")]
 
 
 def scale_faults(sm_scale: Any, *, positive: bool = False) -> list[Fault]:
-    """The scores' factor is a number that FP32 holds.  positive: above 0."""
-    number = isinstance(sm_scale, int | float) and not isinstance(sm_scale, bool)
-    # Comparisons take integers of any size, and are false for NaN.
-    if number and -LARGEST_F32 <= sm_scale <= LARGEST_F32 and (sm_scale > 0 or not positive):
+    """What is wrong with the scores' factor, if anything is.  positive: it must be above 0."""
+    if is_scale(sm_scale) and (sm_scale > 0 or not positive):
         return []
     allowed = f"a finite number{' above 0' if positive else ''} that FP32 can hold"
     return [Fault("sm_scale", f"{sm_scale!r:.40}", allowed)]
+
+
+def number_error(options: Options, sm_scale: Any) -> ArgumentError:
+    """What is wrong with the numbers of a call, of which `numbers_hold` is not true."""
+    return ArgumentError(window_faults(options.window) + cap_faults(options.logit_cap) + scale_faults(sm_scale))
 
 
 def _row_scale_faults(views: Mapping[str, TensorView]) -> list[Fault]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 from .. import fast
-from ..drivers.driver import Driver
-from ..launching import Address, FastLaunch
-from . import decode_checks
-from .decode_call import NAMES, WORKSPACE, Inputs, Options, numbers
-from .decode_planning import Plan
+from ..recipes import Address, FastLaunch
+from .decode_call import NAMES, WORKSPACE, Inputs, Options, is_cap, is_window, numbers
+from .decode_plan import Plan
 from .frameworks import empty, stream_handle
 from .signature import signature
+
+if TYPE_CHECKING:
+    from ..drivers.driver import Driver
 
 
 class FastPlan:
@@ -41,9 +43,7 @@ class FastPlan:
 
         stream: None for the framework's current one.
         """
-        if options.window is not None and decode_checks.window_faults(options.window):
-            return False
-        if options.logit_cap is not None and decode_checks.cap_faults(options.logit_cap):
+        if not is_window(options.window) or not is_cap(options.logit_cap):
             return False
         handle = stream_handle(None, inputs.q) if stream is None else stream
         if self.workspace_bytes and inputs.workspace is None:

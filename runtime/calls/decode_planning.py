@@ -2,75 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Mapping
 from typing import Any
 
 from assay.bundle.faults import Fault
 
 from ..errors import ArgumentError, NoMatchError, UnknownRowError
-from ..executing import Executor, Steering
-from ..launching import Prepared
+from ..executing import Executor
 from ..limits import MOST_SPLITS
-from ..overlaps import overlap_faults
+from ..overlap_faults import overlap_faults
+from ..prepared import Prepared
+from ..steering import Steering
 from ..tensors import TENSORS, NotATensor, TensorView, view
 from . import decode_checks
 from .decode_call import (
-    COUNTS,
-    INDICES,
-    LSE,
     MERGE,
     MERGE_TENSORS,
     NAMES,
-    PARTIAL_LSE,
-    PARTIAL_OUT,
     REQUIRED,
     STAGE_1,
     STAGE_1_TENSORS,
     UNSPLIT,
     UNSPLIT_TENSORS,
-    WORKSPACE,
     WRITTEN,
     Inputs,
     Options,
 )
+from .decode_plan import ANY_ADDRESS, Parts, Plan
 from .decode_shapes import by_kv_head, with_rows
-from .workspace import ANY_ADDRESS, Parts
-
-
-class Plan:
-    """The kernels for calls of one shape: stage 1 and the merge, or the unsplit one.
-
-    picks: of each kernel, its pointers from a call's addresses.  counts: address of the split counts where the caller
-    gives none.  launched: whether a call has been through.
-    """
-
-    __slots__ = ("_extents", "_index_bytes", "counts", "launched", "parts", "picks", "stages")
-
-    def __init__(self, stages: tuple[Prepared, ...], parts: Parts, counts: int, given: Mapping[str, TensorView]):
-        """given: the call's own tensors."""
-        self.stages = stages
-        self.parts = parts
-        self.counts = counts
-        self.launched = False
-        self.picks = tuple(_picker(stage.pointer_names) for stage in stages)
-        self._extents = [given[name].extent_bytes if name in given else 0 for name in NAMES]
-        self._index_bytes = given["indices"].item_bytes
-
-    def extents(self, keys: int) -> list[int]:
-        """Bytes of each tensor given, in the order of NAMES; 0: none.  keys: length of `indices`, no part of a plan."""
-        extents = self._extents.copy()
-        extents[INDICES] = keys * self._index_bytes
-        return extents
-
-    def complete(self, addresses: list[int]) -> None:
-        """Fill in the addresses of what lies in the workspace, and of the split counts."""
-        base, parts = addresses[WORKSPACE], self.parts
-        if self.counts:
-            addresses[COUNTS] = self.counts
-        for at, offset in ((PARTIAL_OUT, parts.partial_out), (PARTIAL_LSE, parts.partial_lse), (LSE, parts.lse)):
-            if offset >= 0:
-                addresses[at] = base + offset
+from .workspace import check_workspace, part_views
 
 
 class Planner:
@@ -93,11 +53,11 @@ class Planner:
         given = views if workspace is None else {**views, "workspace": workspace}
         views = _first_splits(views, options.splits)
         splits = self._splits(views, sizes, options, sm_scale)
-        if splits == 1 and (plan := self._unsplit(views, given, workspace, sizes, options, sm_scale)):
+        if plan := self._unsplit(views, given, workspace, sizes, options, splits, sm_scale):
             return plan
-        parts = Parts.of((sizes.batch, sizes.rows, sizes.q_heads, splits, sizes.head_dim), views)
+        parts = Parts((sizes.batch, sizes.rows, sizes.q_heads, splits, sizes.head_dim), views)
         if workspace is not None:
-            parts.check(workspace)
+            check_workspace(parts, workspace)
         counts = 0
         if "num_kv_splits" not in views:
             counts = self._executor.driver.filled_i32(splits, sizes.batch)
@@ -105,7 +65,7 @@ class Planner:
         views = self._with_parts(views, parts, base, sizes, counts)
         stage_1 = self._executor.prepare(*self._stage_1(views, options, sizes, sm_scale))
         merge = self._merge(views, options, sizes)
-        return Plan((stage_1, merge), parts, counts, given)
+        return Plan((stage_1, merge), parts, counts, given, whole=True)
 
     def _unsplit(
         self,
@@ -114,21 +74,30 @@ class Planner:
         workspace: TensorView | None,
         sizes: decode_checks.Sizes,
         options: Options,
+        splits: int,
         sm_scale: float,
     ) -> Plan | None:
-        """The plan of one kernel; None where both stages must answer: a caller's partial results are to be filled, an
-        output has another type than q, no such row serves the call.
+        """The plan of one kernel; None where both stages must answer: the call is split, a caller's partial results are
+        to be filled, the output has another type than q, no such row serves the call.  Raises where that row is forced.
         """
-        forced = options.steering.force_row is not None and self._owners(options)
-        if "partial_out" in views or "partial_lse" in views or (forced and UNSPLIT not in forced):
+        owners = self._owners(options)
+        forced = UNSPLIT in owners
+        if (owners and not forced) or not self._executor.kernels.rows_if_any(UNSPLIT):
             return None
-        parts = Parts.of((sizes.batch, sizes.rows, sizes.q_heads, 0, sizes.head_dim), views)
-        if not self._executor.kernels.rows_if_any(UNSPLIT) or views["out"].dtype != views["q"].dtype:
+        if splits != 1 and (not forced or options.splits is not None):
+            if forced:
+                raise ArgumentError([Fault("num_splits", str(splits), "1: the forced row splits nothing")])
             return None
+        if "partial_out" in views or "partial_lse" in views or views["out"].dtype != views["q"].dtype:
+            if forced:
+                allowed = "a row of another family where partial buffers are given or `out` is not of q's type"
+                raise ArgumentError([Fault("force_row", str(options.steering.force_row), allowed)])
+            return None
+        parts = Parts((sizes.batch, sizes.rows, sizes.q_heads, 0, sizes.head_dim), views)
         if workspace is not None:
-            parts.check(workspace)
+            check_workspace(parts, workspace)
         base = workspace.address if workspace is not None else ANY_ADDRESS
-        views = {**parts.views(base, self._executor.driver.tensor_device), **views}
+        views = {**part_views(parts, base, self._executor.driver.tensor_device), **views}
         tensors = {name: views[name] for name in UNSPLIT_TENSORS if name in views}
         _, _, scalars, facts, _ = self._stage_1(views, options, sizes, sm_scale)
         facts = {**facts, "sinks": "sinks" in views}
@@ -140,7 +109,7 @@ class Planner:
             if forced:
                 raise
             return None
-        return Plan((kernel,), parts, 0, given)
+        return Plan((kernel,), parts, 0, given, whole=True)
 
     def views(self, inputs: Inputs) -> tuple[dict[str, TensorView], TensorView | None]:
         """Every tensor given, as a view; the workspace apart.  Raises ArgumentError."""
@@ -179,7 +148,7 @@ class Planner:
             return options.splits
         from .splits import default_splits, worth_having
 
-        parts = Parts.of((sizes.batch, sizes.rows, sizes.q_heads, 1, sizes.head_dim), views)
+        parts = Parts((sizes.batch, sizes.rows, sizes.q_heads, 1, sizes.head_dim), views)
         probe = self._with_parts(views, parts, ANY_ADDRESS, sizes, ANY_ADDRESS)
         driver = self._executor.driver
         row, function = self._executor.chosen(*self._stage_1(probe, options, sizes, sm_scale))
@@ -193,7 +162,7 @@ class Planner:
         """The call's tensors and those that the workspace and the split counts stand for."""
         device = self._executor.driver.tensor_device
         filled = {"num_kv_splits": TensorView(counts, "i32", (sizes.batch,), (1,), device)}
-        return {**filled, **parts.views(base, device), **views}
+        return {**filled, **part_views(parts, base, device), **views}
 
     def _stage_1(
         self, views: Mapping[str, TensorView], options: Options, sizes: decode_checks.Sizes, sm_scale: float
@@ -231,8 +200,10 @@ class Planner:
         return options.steering._replace(force_row=None)
 
     def _owners(self, options: Options) -> list[str]:
-        """The families that the forced row is of.  Raises UnknownRowError where it is none's of these."""
+        """The families that a forced row is of; none where none is.  Raises UnknownRowError for a row of no such family."""
         forced, kernels = options.steering.force_row, self._executor.kernels
+        if forced is None:
+            return []
         families = (STAGE_1, MERGE, UNSPLIT)
         owners = [name for name in families if any(row.id == forced for row in kernels.rows_if_any(name))]
         if not owners:
@@ -247,10 +218,6 @@ class Planner:
             device = self._executor.driver.tensor_device
             views["num_kv_splits"] = TensorView(plan.counts, "i32", (batch,), (1,), device)
         decode_checks.check_contents(self._executor.driver, views, max(1, plan.parts.shape[3]))
-
-
-def _picker(names: Sequence[str]) -> Callable[[Sequence[int]], tuple[int, ...]]:
-    return itemgetter(*(NAMES.index(name) for name in names))
 
 
 def _first_splits(views: Mapping[str, TensorView], splits: int | None) -> dict[str, TensorView]:

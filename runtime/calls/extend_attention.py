@@ -13,7 +13,8 @@ from assay.bundle.faults import Fault
 from assay.bundle.record import Record
 
 from ..errors import ArgumentError
-from ..executing import Executor, Steering
+from ..executing import Executor
+from ..steering import Steering
 from ..tensors import TensorView
 from .decode_checks import cap_faults, float_name, integers, scale_faults, window_faults
 from .frameworks import empty, stream_handle, used_on

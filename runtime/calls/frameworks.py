@@ -5,10 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from assay.bundle.faults import Fault
-
-from ..errors import ArgumentError
-from ..tensors import is_torch, torch_module
+from ..torch_here import is_torch, torch_module
 
 # Handles below this are no addresses: 0 and 1 are the legacy default stream, 2 the thread's own.
 _NAMED_STREAMS = (0, 1, 2)
@@ -30,7 +27,7 @@ def stream_handle(stream: Any, like: Any) -> int:
     if type(stream) is int and (stream in _NAMED_STREAMS or stream >= _LOWEST_ADDRESS):
         return stream
     allowed = "a stream object, or the driver's handle (0, 1 and 2 are the default streams)"
-    raise ArgumentError([Fault("stream", repr(stream), allowed, "a small number is a stream's id, not its handle")])
+    raise _error("stream", repr(stream), allowed, "a small number is a stream's id, not its handle")
 
 
 def _current(like: Any) -> int:
@@ -66,4 +63,12 @@ def empty(like: Any, shape: tuple[int, ...], dtype: str, name: str, stream: int 
         # numpy has no BF16: its bits.
         return numpy.empty(shape, numpy.dtype("uint16" if dtype == "bfloat16" else dtype))
     given = f"not given, and a {type(like).__qualname__} says nothing of how to make one"
-    raise ArgumentError([Fault(name, given, "a buffer")])
+    raise _error(name, given, "a buffer")
+
+
+def _error(*fault: str) -> Exception:
+    from assay.bundle.faults import Fault  # Here and not above: a call that is served does without them.
+
+    from ..errors import ArgumentError
+
+    return ArgumentError([Fault(*fault)])

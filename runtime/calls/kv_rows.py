@@ -8,7 +8,8 @@ from typing import Any
 from assay.bundle.faults import Fault
 
 from ..errors import ArgumentError
-from ..executing import Executor, Steering
+from ..executing import Executor
+from ..steering import Steering
 from ..tensors import TENSORS, TensorView
 from .decode_checks import integers, kv_format
 from .single_launch import Call, Family, Shaped, SingleLaunch, Views

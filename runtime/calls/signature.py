@@ -6,8 +6,8 @@ import threading
 from collections.abc import Hashable
 from typing import Any, Generic, TypeVar
 
-from ..contract import LARGEST_ALIGNMENT
-from ..tensors import NotATensor, is_torch, view
+from ..limits import LARGEST_ALIGNMENT
+from ..torch_here import is_torch
 
 _ALIGNMENT_MASK = LARGEST_ALIGNMENT - 1
 Value = TypeVar("Value")
@@ -19,14 +19,22 @@ def signature(tensor: Any) -> tuple[Hashable, int]:
         try:
             address = tensor.data_ptr()
         except RuntimeError:
-            # A tensor without memory of its own, such as a sparse one: `view` says what it is.
-            view(tensor)
-            raise NotATensor(f"a {type(tensor).__qualname__} without an address") from None
+            raise _without_address(tensor) from None
         placed = address & _ALIGNMENT_MASK if address else None
         seen = (tensor.dtype, tensor.shape, tensor.stride(), tensor.device, tensor.layout, tensor.is_neg(), placed)
         return seen, address
+    from ..tensors import view  # Here and not above: calls on torch tensors do without.
+
     seen = view(tensor)
     return (*seen[1:], seen.address & _ALIGNMENT_MASK if seen.address else None), seen.address
+
+
+def _without_address(tensor: Any) -> Exception:
+    """Why a tensor has no memory of its own, such as a sparse one: `view` raises what it knows of it."""
+    from ..tensors import NotATensor, view
+
+    view(tensor)
+    return NotATensor(f"a {type(tensor).__qualname__} without an address")
 
 
 class Kept(dict[Hashable, Value], Generic[Value]):

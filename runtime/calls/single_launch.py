@@ -9,9 +9,10 @@ from assay.bundle.faults import Fault
 from assay.bundle.record import Record
 
 from ..errors import ArgumentError
-from ..executing import Executor, Steering
-from ..launching import Prepared
+from ..executing import Executor
 from ..overlaps import may_overlap
+from ..prepared import Prepared
+from ..steering import Steering
 from ..tensors import TENSORS, NotATensor, TensorView
 from .frameworks import stream_handle
 from .signature import Kept, signature

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..tensors import gpu_backend, torch_module
-from .driver import ClosedError, Driver, DriverError, ForkedError, MismatchError, NoDriverError
+from ..torch_here import gpu_backend, torch_module
+
+if TYPE_CHECKING:
+    from .driver import Driver
+    from .driver_errors import ClosedError, DriverError, ForkedError, MismatchError, NoDriverError
 
 __all__ = ["ClosedError", "Driver", "DriverError", "ForkedError", "MismatchError", "NoDriverError", "open_driver"]
 
 _SPELLED = "'cuda:0', 'hip:0', 'emulator', 'emulator:gfx1201' or a torch.device"
+
+
+def __getattr__(name: str) -> Any:
+    """What no call that is served needs is imported when it is first asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import driver, driver_errors
+
+    return getattr(driver if name == "Driver" else driver_errors, name)
 
 
 def open_driver(device: Any, hip_archs: tuple[str, ...]) -> Driver:
@@ -25,7 +37,7 @@ def open_driver(device: Any, hip_archs: tuple[str, ...]) -> Driver:
     if kind == "emulator":
         return _emulator(number, hip_archs)
     if kind not in ("cuda", "hip") or (number and not number.isdecimal()):
-        raise NoDriverError(f"device {device!r}: allowed: {_SPELLED}")
+        raise _no_driver(f"device {device!r}: allowed: {_SPELLED}")
     ordinal = int(number or 0)
     if kind == "cuda":
         from .cuda import CudaDriver
@@ -44,8 +56,14 @@ def _emulator(arch: str, hip_archs: tuple[str, ...]) -> Driver:
     executed = executed_architectures()
     held = [arch for arch in hip_archs if arch in executed]
     if not held:
-        raise NoDriverError(f"device 'emulator': the bundle has no code for {', '.join(executed)}, which it executes")
+        raise _no_driver(f"device 'emulator': the bundle has no code for {', '.join(executed)}, which it executes")
     if len(held) != 1:
         said = f"the bundle's architectures that it executes are {', '.join(held)}"
-        raise NoDriverError(f"device 'emulator': {said}; name one: emulator:ARCH")
+        raise _no_driver(f"device 'emulator': {said}; name one: emulator:ARCH")
     return EmulatorDriver(held[0])
+
+
+def _no_driver(said: str) -> NoDriverError:
+    from .driver_errors import NoDriverError
+
+    return NoDriverError(said)

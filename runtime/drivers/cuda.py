@@ -7,43 +7,47 @@ another one makes ours current for the call and puts the other one back.
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+import struct
+from typing import TYPE_CHECKING, Any
 
-from .cuda_launch import LaunchConfiguration
-from .driver import Function, LaunchGrid, MismatchError, NativeLaunch, Wanted
 from .native import ArgumentBlock, Library
 from .native_driver import Module, Names, NativeDriver
 
+if TYPE_CHECKING:
+    from .driver import LaunchGrid
+    from .function import Function, Wanted
+
 LIBRARY_NAMES: tuple[str, ...] = ("libcuda.so.1",)
 _int, _uint, _size, _void = ctypes.c_int, ctypes.c_uint, ctypes.c_size_t, ctypes.c_void_p
-_out = ctypes.POINTER
+# A pointer to what a function fills in is any pointer: a type for each kind would have to be made.
+_out = _void
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuInit": (_uint,),
-    "cuDriverGetVersion": (_out(_int),),
-    "cuGetErrorName": (_int, _out(ctypes.c_char_p)),
-    "cuGetErrorString": (_int, _out(ctypes.c_char_p)),
-    "cuDeviceGetCount": (_out(_int),),
-    "cuDeviceGet": (_out(_int), _int),
+    "cuDriverGetVersion": (_out,),
+    "cuGetErrorName": (_int, _out),
+    "cuGetErrorString": (_int, _out),
+    "cuDeviceGetCount": (_out,),
+    "cuDeviceGet": (_out, _int),
     "cuDeviceGetName": (ctypes.c_char_p, _int, _int),
     "cuDeviceGetPCIBusId": (ctypes.c_char_p, _int, _int),
-    "cuDeviceGetAttribute": (_out(_int), _int, _int),
-    "cuDevicePrimaryCtxRetain": (_out(_void), _int),
+    "cuDeviceGetAttribute": (_out, _int, _int),
+    "cuDevicePrimaryCtxRetain": (_out, _int),
     "cuDevicePrimaryCtxRelease_v2": (_int,),
-    "cuCtxGetCurrent": (_out(_void),),
+    "cuCtxGetCurrent": (_out,),
     "cuCtxPushCurrent_v2": (_void,),
-    "cuCtxPopCurrent_v2": (_out(_void),),
+    "cuCtxPopCurrent_v2": (_out,),
     "cuCtxSynchronize": (),
     "cuStreamSynchronize": (_void,),
-    "cuModuleLoadDataEx": (_out(_void), _void, _uint, _out(_int), _out(_void)),
+    "cuModuleLoadDataEx": (_out, _void, _uint, _out, _out),
     "cuModuleUnload": (_void,),
-    "cuModuleGetFunction": (_out(_void), _void, ctypes.c_char_p),
-    "cuFuncGetAttribute": (_out(_int), _int, _void),
-    "cuFuncGetParamInfo": (_void, _size, _out(_size), _out(_size)),
+    "cuModuleGetFunction": (_out, _void, ctypes.c_char_p),
+    "cuFuncGetAttribute": (_out, _int, _void),
+    "cuFuncGetParamInfo": (_void, _size, _out, _out),
     "cuFuncSetAttribute": (_void, _int, _int),
-    "cuOccupancyMaxActiveBlocksPerMultiprocessor": (_out(_int), _void, _int, _size),
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor": (_out, _void, _int, _size),
     "cuLaunchKernel": (_void, _uint, _uint, _uint, _uint, _uint, _uint, _uint, _void, _void, _void),
-    "cuLaunchKernelEx": (_out(LaunchConfiguration), _void, _void, _void),
-    "cuMemAlloc_v2": (_out(_void), _size),
+    "cuLaunchKernelEx": (_out, _void, _void, _void),
+    "cuMemAlloc_v2": (_out, _size),
     "cuMemFree_v2": (_void,),
     "cuMemsetD32_v2": (_void, _uint, _size),
     "cuMemcpyDtoH_v2": (_void, _void, _size),
@@ -62,8 +66,8 @@ POINTER_MEMORY_TYPE, POINTER_IS_MANAGED, POINTER_DEVICE = 2, 8, 9
 _DEVICE_MEMORY, _INVALID_VALUE = 2, 1
 # Above this a kernel must be allowed its shared memory, static and dynamic together.
 _DEFAULT_SHARED = 48 * 1024
-# Types of arrays are made once: making one costs more than filling it.
-_Log, _Options, _Values = ctypes.c_char * 8192, _int * 2, _void * 2
+# What cuModuleLoadDataEx is told, in one buffer: values of its two options, their numbers, and room for its log.
+_LOADING, _LOG_BYTES = struct.Struct("@2P2i"), 8192
 
 
 class _Names(Names):
@@ -118,11 +122,14 @@ class CudaDriver(NativeDriver):
         self._call("cuCtxPopCurrent_v2", ctypes.byref(_void()), doing=doing)
 
     def _load_module(self, code: bytes, doing: str) -> Module:
-        log, module = _Log(), _void()
-        options, values = _Options(ERROR_LOG, ERROR_LOG_BYTES), _Values(ctypes.addressof(log), len(log))
+        module, told = _void(), ctypes.create_string_buffer(_LOADING.size + _LOG_BYTES)
+        values = ctypes.addressof(told)
+        options, log = values + _LOADING.size - 8, values + _LOADING.size
+        _LOADING.pack_into(told, 0, log, _LOG_BYTES, ERROR_LOG, ERROR_LOG_BYTES)
         status = self._library.function("cuModuleLoadDataEx")(ctypes.byref(module), code, 2, options, values)
         if status:
-            raise self._error("cuModuleLoadDataEx", status, doing, log.value.decode(errors="replace").strip())
+            said = told.raw[_LOADING.size :].partition(b"\0")[0].decode(errors="replace").strip()
+            raise self._error("cuModuleLoadDataEx", status, doing, said)
         return Module(module.value or 0)
 
     def _make_ready(self, function: Any, wanted: Wanted, static: int, doing: str) -> None:
@@ -139,25 +146,24 @@ class CudaDriver(NativeDriver):
         while info(function, len(found), ctypes.byref(offset), ctypes.byref(size)) == 0:
             found.append((offset.value, size.value))
         if tuple(found) != wanted.arguments:
+            from .driver_errors import MismatchError
+
             given = f"the kernel's arguments (offset, size) are {tuple(found)}"
             raise MismatchError(f"{wanted.label}: {given}, its row says {wanted.arguments}")
 
     def _start(self, function: Function, grid: LaunchGrid, block: ArgumentBlock, stream: int) -> int:
         if not self._starts_early(function):
             return super()._start(function, grid, block, stream)
-        configuration = LaunchConfiguration.dependent(grid, function.threads, function.lds_bytes, stream)
-        launch = self._library.function("cuLaunchKernelEx")
-        return launch(ctypes.byref(configuration), function.handle, None, block.extra)
+        from .cuda_launch import dependent
 
-    def native_launch(self, function: Function) -> NativeLaunch:
-        native = super().native_launch(function)
-        if not self._starts_early(function):
-            return native
-        launch = ctypes.cast(self._library.function("cuLaunchKernelEx"), _void).value or 0
-        return native._replace(kind=_DEPENDENT_KIND, launch=launch)
+        configuration = dependent(grid, function.threads, function.lds_bytes, stream)
+        return self._library.function("cuLaunchKernelEx")(configuration, function.handle, None, block.extra)
 
     def _starts_early(self, function: Function) -> bool:
         return function.dependent and self._library.has("cuLaunchKernelEx")
+
+    def _kind_of(self, function: Function) -> tuple[int, str]:
+        return (_DEPENDENT_KIND, "cuLaunchKernelEx") if self._starts_early(function) else super()._kind_of(function)
 
     def _ordinal_of(self, address: int) -> int | None:
         if self._pointer(POINTER_IS_MANAGED, address):

@@ -1,36 +1,19 @@
-"""The structures of cuLaunchKernelEx.  Source: cuda.h, CUlaunchConfig and CUlaunchAttribute."""
+"""What cuLaunchKernelEx takes.  Source: cuda.h, CUlaunchConfig and CUlaunchAttribute."""
 
 from __future__ import annotations
 
 import ctypes
-
-from .driver import LaunchGrid
+import struct
 
 # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION.
-_STREAM_SERIALIZATION = 6
-_uint = ctypes.c_uint
+STREAM_SERIALIZATION = 6
+# A number, padding, and a union of 64 bytes, of which this attribute uses the first integer.
+ATTRIBUTE = struct.Struct("@I4xi60x")
+# Grid, workgroup and shared bytes; stream; attributes and how many.
+CONFIGURATION = struct.Struct("@7IPPI4x")
+_attribute = ctypes.create_string_buffer(ATTRIBUTE.pack(STREAM_SERIALIZATION, 1))
 
 
-class _Attribute(ctypes.Structure):
-    """A union of 64 bytes behind the number, of which this attribute uses the first integer."""
-
-    _fields_ = (("id", _uint), ("padding", _uint), ("value", ctypes.c_int), ("rest", ctypes.c_char * 60))
-
-
-class LaunchConfiguration(ctypes.Structure):
-    """CUlaunchConfig."""
-
-    _fields_ = (
-        ("grid", _uint * 3),
-        ("block", _uint * 3),
-        ("shared_bytes", _uint),
-        ("stream", ctypes.c_void_p),
-        ("attributes", ctypes.POINTER(_Attribute)),
-        ("attribute_count", _uint),
-    )
-
-    @classmethod
-    def dependent(cls, grid: LaunchGrid, threads: int, shared_bytes: int, stream: int) -> LaunchConfiguration:
-        """A kernel that may start while the one before it on the stream still runs."""
-        attribute = _Attribute(_STREAM_SERIALIZATION, 0, 1)
-        return cls(grid, (threads, 1, 1), shared_bytes, stream, ctypes.pointer(attribute), 1)
+def dependent(grid: tuple[int, int, int], threads: int, shared_bytes: int, stream: int) -> bytes:
+    """CUlaunchConfig of a kernel that may start while the one before it on the stream still runs."""
+    return CONFIGURATION.pack(*grid, threads, 1, 1, shared_bytes, stream, ctypes.addressof(_attribute), 1)

@@ -7,76 +7,9 @@ from typing import Any
 
 from assay.bundle.record import Record
 
-from ..errors import AssayRuntimeError
+from .function import Function, Wanted
 
 LaunchGrid = tuple[int, int, int]
-
-
-class DriverError(AssayRuntimeError):
-    """The driver refused something.  `.call` is its function, `.code` its own error number, `.name` that one's name."""
-
-    def __init__(self, call: str, code: int, name: str, said: str, doing: str):
-        super().__init__(f"{doing}: {call} failed with {name} ({code})" + (f": {said}" if said else ""))
-        self.call = call
-        self.code = code
-        self.name = name
-
-
-class NoDriverError(AssayRuntimeError):
-    """The driver's library is not here, too old, or sees no such device.  Nothing was loaded."""
-
-
-class ForkedError(AssayRuntimeError):
-    """The kernels were loaded before this process was forked off; driver handles do not survive that."""
-
-
-class ClosedError(AssayRuntimeError):
-    """The kernels were closed: their code is unloaded, and nothing can be launched any more."""
-
-
-class Wanted:
-    """What a row says of its kernel.
-
-    label: the row, for messages.  lds_bytes: dynamic shared memory at launch.  threads: of a workgroup.
-    arguments: (offset, size) of each in bytes, hidden ones included.  dependent: it may be launched while the kernel
-    before it still runs, as it waits by itself.
-    """
-
-    __slots__ = ("arguments", "dependent", "label", "lds_bytes", "symbol", "threads")
-
-    def __init__(
-        self,
-        label: str,
-        symbol: str,
-        lds_bytes: int,
-        threads: int,
-        arguments: tuple[tuple[int, int], ...],
-        dependent: bool = False,
-    ):
-        self.dependent = dependent
-        self.label = label
-        self.symbol = symbol
-        self.lds_bytes = lds_bytes
-        self.threads = threads
-        self.arguments = arguments
-
-
-class Function:
-    """What was wanted, loaded on one device.  `handle` and `module` mean something to its driver alone."""
-
-    __slots__ = ("dependent", "handle", "label", "lds_bytes", "module", "threads")
-
-    def __init__(self, handle: Any, module: Any, wanted: Wanted):
-        self.handle = handle
-        self.module = module
-        self.label = wanted.label
-        self.lds_bytes = wanted.lds_bytes
-        self.threads = wanted.threads
-        self.dependent = wanted.dependent
-
-
-class MismatchError(AssayRuntimeError):
-    """The loaded kernel is not what its row says: other arguments, fewer threads, more shared memory."""
 
 
 class Pointer(Record):

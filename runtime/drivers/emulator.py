@@ -12,17 +12,9 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from .driver import (
-    ClosedError,
-    Driver,
-    DriverError,
-    Function,
-    LaunchGrid,
-    MismatchError,
-    NoDriverError,
-    Pointer,
-    Wanted,
-)
+from .driver import Driver, LaunchGrid, Pointer
+from .driver_errors import ClosedError, DriverError, MismatchError, NoDriverError
+from .function import Function, Wanted
 from .native import FilledBuffers
 
 # Real addresses are followed up to this power of two.

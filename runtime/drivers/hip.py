@@ -18,36 +18,37 @@ import ctypes
 import struct
 from typing import Any
 
-from ..tensors import torch_module
-from .driver import DriverError, NoDriverError, Wanted
-from .native import Library, mapped_library
+from ..torch_here import torch_module
+from .driver_errors import DriverError, NoDriverError
+from .function import Wanted
+from .mapped import mapped_library
+from .native import Library
 from .native_driver import Module, Names, NativeDriver
 
 LIBRARY_NAMES: tuple[str, ...] = ("libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so")
 _int, _uint, _size, _void = ctypes.c_int, ctypes.c_uint, ctypes.c_size_t, ctypes.c_void_p
-_out = ctypes.POINTER
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hipInit": (_uint,),
-    "hipDriverGetVersion": (_out(_int),),
+    "hipDriverGetVersion": (_void,),
     "hipGetErrorName": (_int,),
     "hipGetErrorString": (_int,),
     "hipGetLastError": (),
-    "hipGetDeviceCount": (_out(_int),),
-    "hipGetDevice": (_out(_int),),
+    "hipGetDeviceCount": (_void,),
+    "hipGetDevice": (_void,),
     "hipSetDevice": (_int,),
     "hipDeviceGetName": (ctypes.c_char_p, _int, _int),
     "hipDeviceGetPCIBusId": (ctypes.c_char_p, _int, _int),
-    "hipDeviceGetAttribute": (_out(_int), _int, _int),
+    "hipDeviceGetAttribute": (_void, _int, _int),
     "hipGetDevicePropertiesR0600": (_void, _int),
     "hipDeviceSynchronize": (),
     "hipStreamSynchronize": (_void,),
-    "hipModuleLoadData": (_out(_void), _void),
+    "hipModuleLoadData": (_void, _void),
     "hipModuleUnload": (_void,),
-    "hipModuleGetFunction": (_out(_void), _void, ctypes.c_char_p),
-    "hipFuncGetAttribute": (_out(_int), _int, _void),
-    "hipModuleOccupancyMaxActiveBlocksPerMultiprocessor": (_out(_int), _void, _int, _size),
+    "hipModuleGetFunction": (_void, _void, ctypes.c_char_p),
+    "hipFuncGetAttribute": (_void, _int, _void),
+    "hipModuleOccupancyMaxActiveBlocksPerMultiprocessor": (_void, _void, _int, _size),
     "hipModuleLaunchKernel": (_void, _uint, _uint, _uint, _uint, _uint, _uint, _uint, _void, _void, _void),
-    "hipMalloc": (_out(_void), _size),
+    "hipMalloc": (_void, _size),
     "hipFree": (_void,),
     # Its value is a signed int, which takes the same bits.
     "hipMemsetD32": (_void, _uint, _size),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from .driver import ClosedError, ForkedError, NoDriverError
-
 _generation = 0
+# Of an argument block: five pointers, which are the `extra` array, and a size.
+_EXTRA = struct.Struct("@5PN")
+_SIZE_AT, _ARGUMENTS_AT = struct.calcsize("@5P"), _EXTRA.size
 
 
 def _forked() -> None:
@@ -40,12 +42,15 @@ class Library:
         library = _open(names, what)
         self._functions: dict[str, Callable[..., Any]] = {}
         for name, arguments in signatures.items():
-            if hasattr(library, name):
-                function = self._functions[name] = getattr(library, name)
-                function.restype = ctypes.c_char_p if name in texts else ctypes.c_int
+            function = getattr(library, name, None)
+            if function is not None:
+                self._functions[name] = function
                 function.argtypes = arguments
+                # An integer is what they return unless told otherwise.
+                if name in texts:
+                    function.restype = ctypes.c_char_p
         if missing := [name for name in signatures if name not in self._functions and name not in optional]:
-            raise NoDriverError(f"{what} has no {', '.join(missing)}: the driver is too old")
+            raise _no_driver(f"{what} has no {', '.join(missing)}: the driver is too old")
 
     def has(self, name: str) -> bool:
         """Whether the library offers the function."""
@@ -63,22 +68,13 @@ def _open(names: tuple[str, ...], what: str) -> ctypes.CDLL:
             return ctypes.CDLL(name)
         except OSError as error:
             tried.append(str(error))
-    raise NoDriverError(f"{what} cannot be opened: {'; '.join(tried)}")
+    raise _no_driver(f"{what} cannot be opened: {'; '.join(tried)}")
 
 
-def mapped_library(prefix: str) -> str | None:
-    """Path of a shared library that this process has mapped already and whose file name starts like this.
+def _no_driver(said: str) -> Exception:
+    from .driver_errors import NoDriverError  # Here and below, and not above: a call that is served does without them.
 
-    Some frameworks bring a driver library of their own under another name.  A second copy of it in the process would
-    know none of the framework's streams.
-    """
-    try:
-        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-            lines = maps.read().splitlines()
-    except OSError:
-        return None
-    paths = (line.split(maxsplit=5)[5] for line in lines if f"/{prefix}" in line)
-    return next((path for path in paths if os.path.basename(path).startswith(prefix)), None)
+    return NoDriverError(said)
 
 
 class ArgumentBlock:
@@ -87,14 +83,16 @@ class ArgumentBlock:
     buffer_pointer, buffer_size, end: the driver's own markers, as its header defines them.
     """
 
-    __slots__ = ("_size", "data", "extra")
+    __slots__ = ("_whole", "data", "extra")
 
     def __init__(self, size: int, buffer_pointer: int, buffer_size: int, end: int):
-        self.data = (ctypes.c_char * max(size, 1))()
-        self._size = ctypes.c_size_t(size)
-        self.extra = (ctypes.c_void_p * 5)(
-            buffer_pointer, ctypes.addressof(self.data), buffer_size, ctypes.addressof(self._size), end
-        )
+        # One buffer for all: the array that `extra` is, the size, and the arguments behind them.  Making a type of
+        # array costs more than filling one, so there are few lengths.
+        self._whole = (ctypes.c_char * (1 << (_ARGUMENTS_AT + size).bit_length()))()
+        self.extra = ctypes.addressof(self._whole)
+        self.data = memoryview(self._whole).cast("B")[_ARGUMENTS_AT : _ARGUMENTS_AT + size]
+        size_at, arguments_at = self.extra + _SIZE_AT, self.extra + _ARGUMENTS_AT
+        _EXTRA.pack_into(self._whole, 0, buffer_pointer, arguments_at, buffer_size, size_at, end, size)
 
 
 class HandleGuard:
@@ -113,6 +111,8 @@ class HandleGuard:
             self._refuse()
 
     def _refuse(self) -> None:
+        from .driver_errors import ClosedError, ForkedError
+
         if self.closed:
             raise ClosedError(
                 f"{self._name}: the kernels were closed, and their code is unloaded: load the bundle again"

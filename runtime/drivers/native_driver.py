@@ -6,25 +6,21 @@ Both APIs take the same arguments in the same order wherever `Names` has a field
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import struct
-from abc import abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .driver import (
-    Driver,
-    DriverError,
-    Function,
-    LaunchGrid,
-    MismatchError,
-    NativeLaunch,
-    NoDriverError,
-    Pointer,
-    Wanted,
-)
+from ..later import Later
+from .function import Function
 from .image import image_arch
 from .native import ArgumentBlock, FilledBuffers, HandleGuard, Library
+
+if TYPE_CHECKING:
+    from .driver import Driver, LaunchGrid, Pointer
+    from .driver_errors import DriverError
+    from .function import Wanted
+else:
+    Driver = object
 
 _int, _size, _void = ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p
 # CUfunction_attribute and hipFunction_attribute, CUresult and hipError_t: the same numbers.
@@ -69,6 +65,16 @@ class NativeDriver(Driver):
     """A device of one vendor, by its ordinal."""
 
     grid_limit: LaunchGrid = (2**31 - 1, 65535, 65535)
+    watches_memory = False
+    unload = Later("drivers.native_more", "NativeMore")
+    native_launch = Later("drivers.native_more", "NativeMore")
+    resident_groups = Later("drivers.native_more", "NativeMore")
+    read = Later("drivers.native_more", "NativeMore")
+    device_of = Later("drivers.native_more", "NativeMore")
+    synchronize = Later("drivers.native_more", "NativeMore")
+    describe = Later("drivers.native_more", "NativeMore")
+    close = Later("drivers.native_more", "NativeMore")
+    _drop = Later("drivers.native_more", "NativeMore")
     _names: type[Names]
     _kind: int
     """As NativeLaunch has it."""
@@ -96,43 +102,36 @@ class NativeDriver(Driver):
         try:
             self._call(self._names.start, 0, doing=f"starting the driver of {self.name}")
             self._call(self._names.count_devices, ctypes.byref(count), doing=f"counting {kind} devices")
-        except DriverError as error:
-            if error.code != NO_DEVICE:
+        except Exception as error:
+            from .driver_errors import DriverError, NoDriverError
+
+            if not isinstance(error, DriverError) or error.code != NO_DEVICE:
                 raise
             raise NoDriverError(str(error)) from error
         if not 0 <= ordinal < count.value:
+            from .driver_errors import NoDriverError
+
             raise NoDriverError(f"{self.name}: the driver sees {count.value} devices, counted from 0")
 
-    @abstractmethod
     def _enter(self, doing: str) -> Any:
         """Make this device the current one of the thread; returns what `_leave` needs."""
 
-    @abstractmethod
     def _leave(self, entered: Any, doing: str) -> None:
         """Make that device the current one that was so before."""
 
-    @abstractmethod
     def _load_module(self, code: bytes, doing: str) -> Module:
         """The code, loaded on the current device."""
 
-    @abstractmethod
     def _make_ready(self, function: Any, wanted: Wanted, static: int, doing: str) -> None:
         """What else has to be checked and set.  static: the kernel's static shared memory in bytes."""
 
-    @abstractmethod
     def _error_text(self, status: int) -> tuple[str, str]:
         """Name and description of a status."""
 
-    @abstractmethod
-    def _release(self) -> None:
-        """Give up the device."""
-
     @property
-    @abstractmethod
     def _handle(self) -> int:
         """The device as the driver's functions take it."""
 
-    @abstractmethod
     def _spelled_version(self, version: int) -> str:
         """The driver's version number as people write it."""
 
@@ -159,6 +158,8 @@ class NativeDriver(Driver):
         """The architecture that the code itself names: a driver may load a neighbour's, which may compute wrongly."""
         found = image_arch(code)
         if found is not None and found != self.device:
+            from .driver_errors import MismatchError
+
             given = f"its code is for ({found[0]}, {found[1]})"
             raise MismatchError(f"{wanted.label}: {given}, {self.name} is ({self.device[0]}, {self.device[1]})")
 
@@ -176,19 +177,10 @@ class NativeDriver(Driver):
             parts = f"{static.value} static, {wanted.lds_bytes} at launch"
             faults.append(f"{total} bytes of shared memory ({parts}), {self.name} allows {self.lds_limit}")
         if faults:
+            from .driver_errors import MismatchError
+
             raise MismatchError("\n".join(f"{wanted.label}: {fault}" for fault in faults))
         return static.value
-
-    def unload(self, function: Function) -> None:
-        if not self._guard.usable:
-            return
-        with contextlib.suppress(DriverError), Current(self, "unloading"):
-            self._drop(function.module, f"unloading {function.label}")
-
-    def _drop(self, module: Module, doing: str) -> None:
-        # Nobody can do anything about an error here; what it leaves behind in the driver is cleared all the same.
-        with contextlib.suppress(DriverError):
-            self._call(self._names.unload, module.handle, doing=doing)
 
     def launch(
         self, function: Function, grid: LaunchGrid, block: Any, stream: int, pointers: tuple[Pointer, ...] = ()
@@ -209,20 +201,8 @@ class NativeDriver(Driver):
             function.handle, *grid, function.threads, 1, 1, function.lds_bytes, stream, None, block.extra
         )
 
-    def native_launch(self, function: Function) -> NativeLaunch:
-        launch, get_current = (ctypes.cast(item, _void).value or 0 for item in (self._launch, self._get_current))
-        return NativeLaunch(self._kind, launch, get_current, self._own, function.handle)
-
     def argument_block(self, size: int) -> ArgumentBlock:
         return ArgumentBlock(size, *self._markers)
-
-    def resident_groups(self, function: Function) -> int:
-        count = _int()
-        doing = f"asking for the occupancy of {function.label} on {self.name}"
-        arguments = (function.handle, function.threads, function.lds_bytes)
-        with Current(self, doing):
-            self._call(self._names.occupancy, ctypes.byref(count), *arguments, doing=doing)
-        return count.value
 
     def filled_i32(self, value: int, count: int) -> int:
         self._guard.check()
@@ -244,52 +224,6 @@ class NativeDriver(Driver):
             # It was queued on the default stream, which the stream of the first reader need not wait for.
             self._call(self._names.wait_for_stream, None, doing=doing)
 
-    def read(self, address: int, size: int) -> bytes:
-        data = ctypes.create_string_buffer(max(size, 1))
-        doing = f"reading {size} bytes at {address:#x} of {self.name}"
-        with Current(self, doing):
-            self._call(self._names.wait, doing=doing)
-            self._call(self._names.copy_to_host, data, address, size, doing=doing)
-        return data.raw[:size]
-
-    def device_of(self, address: int) -> tuple[str, int]:
-        with Current(self, f"asking {self.name} where {address:#x} is"):
-            ordinal = self._ordinal_of(address)
-        return ("cpu", 0) if ordinal is None else (self.tensor_device[0], ordinal)
-
-    @abstractmethod
-    def _ordinal_of(self, address: int) -> int | None:
-        """The device that the memory is on, this one for managed memory; None for the host's, registered or not."""
-
-    def synchronize(self) -> None:
-        doing = f"waiting for {self.name}"
-        with Current(self, doing):
-            self._call(self._names.wait, doing=doing)
-
-    def describe(self) -> dict[str, Any]:
-        version, name, bus = _int(), ctypes.create_string_buffer(256), ctypes.create_string_buffer(64)
-        doing = f"describing {self.name}"
-        self._guard.check()
-        self._call(self._names.version, ctypes.byref(version), doing=doing)
-        self._call(self._names.device_name, name, len(name), self._handle, doing=doing)
-        self._call(self._names.bus, bus, len(bus), self._handle, doing=doing)
-        return {
-            "name": name.value.decode(errors="replace"),
-            "pci_address": bus.value.decode(errors="replace"),
-            "driver_version": self._spelled_version(version.value),
-            "processors": self.processors,
-            "lds_limit": self.lds_limit,
-        }
-
-    def close(self) -> None:
-        if not self._guard.usable:
-            return
-        with contextlib.suppress(DriverError), Current(self, "closing"):
-            for address in self._filled.addresses:
-                self._library.function(self._names.free)(address)
-        self._guard.close()
-        self._release()
-
     def _attribute(self, number: int) -> int:
         value = _int()
         doing = f"asking {self.name} for attribute {number}"
@@ -300,7 +234,13 @@ class NativeDriver(Driver):
         if status := self._library.function(name)(*arguments):
             raise self._error(name, status, doing)
 
+    def _kind_of(self, function: Function) -> tuple[int, str]:
+        """`NativeLaunch.kind` of the kernel, and the name of the function that launches it."""
+        return self._kind, self._names.launch
+
     def _error(self, call: str, status: int, doing: str, log: str = "") -> DriverError:
+        from .driver_errors import DriverError
+
         name, said = self._error_text(status)
         return DriverError(call, status, name, f"{said}; {log}" if log else said, doing)
 
@@ -324,6 +264,8 @@ class Current:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             self._driver._leave(self._entered, self._doing)
-        except DriverError:
-            if kind is None:
+        except Exception as error:
+            from .driver_errors import DriverError
+
+            if kind is None or not isinstance(error, DriverError):
                 raise

@@ -11,7 +11,7 @@ import torch
 
 import assay.runtime
 from assay.runtime import ArgumentError
-from assay.runtime.drivers.driver import Wanted
+from assay.runtime.drivers.function import Wanted
 from tests.runtime.decode_inputs import Engine, assert_close
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from assay.runtime import ArchitectureError, ArgumentError, fast, load
 from assay.runtime.drivers import ClosedError, DriverError, MismatchError, NoDriverError
-from assay.runtime.launching import Address, FastLaunch
+from assay.runtime.recipes import Address, FastLaunch
 from tests.runtime.standin.device import copy_row, write_copy_bundle
 from tests.runtime.standin.library import code_object, compile_standin
 

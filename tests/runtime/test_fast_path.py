@@ -45,8 +45,9 @@ class Recorder(Driver):
         return Function(len(self.loaded), None, wanted)
 
     def launch(self, function, grid, block, stream, pointers=()):
-        start = ctypes.cast(block.extra[1], ctypes.POINTER(ctypes.c_char))
-        size = ctypes.cast(block.extra[3], ctypes.POINTER(ctypes.c_size_t))[0]
+        extra = (ctypes.c_void_p * 5).from_address(block.extra)
+        start = ctypes.cast(extra[1], ctypes.POINTER(ctypes.c_char))
+        size = ctypes.cast(extra[3], ctypes.POINTER(ctypes.c_size_t))[0]
         self._note("python", function.handle, grid, function.threads, function.lds_bytes, stream, start[:size])
 
     def _native(self, handle, x, y, z, threads, y_threads, z_threads, lds, stream, parameters, extra):
@@ -281,7 +282,7 @@ def test_every_fact_of_a_tensor_counts():
 def test_a_plan_tells_the_framework_of_a_stream_once(kernels, recorder, monkeypatch):
     """Telling torch takes 17 us a tensor, four times what a launch does."""
     told = []
-    monkeypatch.setattr("assay.runtime.calls.decode_attention.used_on", lambda *given: told.append(given))
+    monkeypatch.setattr("assay.runtime.calls.bound_decode.used_on", lambda *given: told.append(given))
     engine = Engine(fp8=False)
     plan = kernels.plan(*engine.arguments)
     for stream in (None, 0x7F00_0000_1000, 0x7F00_0000_1000, 0x7F00_0000_2000):

@@ -10,7 +10,8 @@ import assay.runtime
 from assay.bundle.reader import Bundle
 from assay.runtime import ArgumentError, fast
 from assay.runtime.kernels import Kernels
-from assay.runtime.overlaps import may_overlap, overlap_faults, self_overlap_faults
+from assay.runtime.overlap_faults import overlap_faults, self_overlap_faults
+from assay.runtime.overlaps import may_overlap
 from assay.runtime.tensors import view
 
 from .decode_inputs import Engine, assert_close

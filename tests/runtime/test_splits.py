@@ -45,9 +45,10 @@ def test_workgroups_beyond_a_full_shared_memory_are_not_worth_having(resident, l
     assert worth_having(resident, lds_bytes) == expected
 
 
-@given(
-    st.integers(1, 4000), st.integers(1, 64), st.integers(1, 16), st.integers(1, 1 << 18), st.sampled_from([16, 32, 64, 128])
-)  # fmt: skip
+TILES = st.sampled_from([16, 32, 64, 128])
+
+
+@given(st.integers(1, 4000), st.integers(1, 64), st.integers(1, 16), st.integers(1, 1 << 18), TILES)
 def test_no_split_is_empty(workgroups, requests, kv_heads, longest, tile):
     splits = default_splits(workgroups, requests, kv_heads, requests * longest, 128, tile)
     keys_each = math.ceil(math.ceil(longest / splits) / SPLIT_GRANULE) * SPLIT_GRANULE
