@@ -84,14 +84,10 @@ class Planner:
         forced = UNSPLIT in owners
         if (owners and not forced) or not self._executor.kernels.rows_if_any(UNSPLIT):
             return None
-        if splits != 1 and (not forced or options.splits is not None):
+        # A forced row decides the number of splits where the caller does not.
+        if fault := _must_split(views, 1 if forced and options.splits is None else splits):
             if forced:
-                raise ArgumentError([Fault("num_splits", str(splits), "1: the forced row splits nothing")])
-            return None
-        if "partial_out" in views or "partial_lse" in views or views["out"].dtype != views["q"].dtype:
-            if forced:
-                allowed = "a row of another family where partial buffers are given or `out` is not of q's type"
-                raise ArgumentError([Fault("force_row", str(options.steering.force_row), allowed)])
+                raise ArgumentError([fault])
             return None
         parts = Parts((sizes.batch, sizes.rows, sizes.q_heads, 0, sizes.head_dim), views)
         if workspace is not None:
@@ -200,7 +196,7 @@ class Planner:
         return options.steering._replace(force_row=None)
 
     def _owners(self, options: Options) -> list[str]:
-        """The families that a forced row is of; none where none is.  Raises UnknownRowError for a row of no such family."""
+        """The families that the forced row is of; none without one.  Raises UnknownRowError for a row of another."""
         forced, kernels = options.steering.force_row, self._executor.kernels
         if forced is None:
             return []
@@ -233,3 +229,15 @@ def _first_splits(views: Mapping[str, TensorView], splits: int | None) -> dict[s
     if faults:
         raise ArgumentError(faults)
     return cut
+
+
+def _must_split(views: Mapping[str, TensorView], splits: int) -> Fault | None:
+    """Why one kernel cannot answer the call, whatever rows there are."""
+    if splits != 1:
+        return Fault("num_splits", str(splits), "1: the forced row splits nothing")
+    if "partial_out" in views or "partial_lse" in views:
+        return Fault("partial buffers", "given", "none: the forced row has no partial results")
+    dtypes = {name: decode_checks.float_name(views[name].dtype) for name in ("q", "out")}
+    if dtypes["q"] != dtypes["out"]:
+        return Fault("out", f"elements of {dtypes['out']}", f"{dtypes['q']}, as the forced row has it")
+    return None

@@ -34,7 +34,8 @@ def check_workspace(parts: Parts, workspace: TensorView) -> None:
     if given < parts.size:
         batch, rows, q_heads, splits, head_dim = parts.shape
         queries = f" of {rows} queries" if rows > 1 else ""
-        why = f"for {batch} requests{queries}, {q_heads} heads, {splits} splits, head_dim {head_dim}"
+        cut = f"{splits} splits" if splits else "not split"
+        why = f"for {batch} requests{queries}, {q_heads} heads, {cut}, head_dim {head_dim}"
         faults.append(Fault("workspace", f"{given} bytes", f"at least {parts.size} bytes {why}"))
     if workspace.address % _ALIGNMENT:
         faults.append(Fault("workspace", f"address {workspace.address:#x}", f"a multiple of {_ALIGNMENT} bytes"))

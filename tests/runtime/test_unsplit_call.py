@@ -1,0 +1,156 @@
+"""Decode calls that are not split: one kernel writes the output, on the emulator as the device."""
+
+import numpy as np
+import pytest
+import torch
+
+import assay.runtime
+from assay.runtime import ArgumentError, UnknownRowError
+
+from .decode_inputs import Engine, assert_close
+
+TWO, ONE = ["decode_attention", "merge_splits"], ["decode_attention_unsplit"]
+
+
+@pytest.fixture(scope="module")
+def kernels(unsplit_bundle):
+    with assay.runtime.load(unsplit_bundle, device="emulator") as loaded:
+        yield loaded
+
+
+def families(plan):
+    return [stage.row.family for stage in plan.stages]
+
+
+@pytest.mark.parametrize("sinks", [False, True])
+@pytest.mark.parametrize("window", [None, 1, 17])
+@pytest.mark.parametrize("fp8", [True, False])
+def test_a_call_of_one_split_is_one_kernel_and_is_attention(kernels, fp8, window, sinks):
+    engine = Engine(lengths=(70, 1, 0, 133), fp8=fp8)
+    given = {"sinks": torch.tensor([-3.0, 0.5, 4.0, 200.0])} if sinks else {}
+    lse = torch.full(engine.q.shape[:2], torch.nan)
+    call = (*engine.arguments,)
+    plan = kernels.plan(*call, **engine.scales, **given, num_splits=1, sliding_window=window, lse=lse)
+    assert families(plan) == ONE
+    expected, expected_lse = engine.attention(window, given.get("sinks"))
+    # A request without keys gives 0 and -inf, whatever its sinks.
+    expected_lse[2] = -torch.inf
+    assert_close(plan.launch(), expected)
+    torch.testing.assert_close(lse.double(), expected_lse, atol=0.002, rtol=1e-4)
+
+
+@pytest.mark.parametrize("group", [1, 3, 8])
+def test_any_group_that_the_block_holds_is_answered(kernels, group):
+    engine = Engine(lengths=(80, 61), gqa=group)
+    plan = kernels.plan(*engine.arguments, **engine.scales, num_splits=1)
+    assert families(plan) == ONE
+    assert_close(plan.launch(), engine.attention()[0])
+
+
+def test_the_first_call_and_later_ones_give_the_same_bits_as_the_plan(kernels):
+    engine = Engine(lengths=(70, 9))
+    calls = [kernels.decode_attention(*engine.arguments, **engine.scales, num_splits=1) for _ in range(3)]
+    planned = kernels.plan(*engine.arguments, **engine.scales, num_splits=1).launch()
+    assert all(torch.equal(out, planned) for out in calls)
+
+
+def test_two_splits_are_two_kernels(kernels):
+    engine = Engine(lengths=(70, 70))
+    assert families(kernels.plan(*engine.arguments, **engine.scales, num_splits=2)) == TWO
+
+
+def test_a_batch_that_fills_the_device_is_not_split(kernels):
+    few, many = Engine(lengths=(600,)), Engine(lengths=(40,) * 400)
+    assert families(kernels.plan(*few.arguments, **few.scales)) == TWO
+    assert families(kernels.plan(*many.arguments, **many.scales)) == ONE
+
+
+def test_partial_results_that_a_caller_has_buffers_for_are_filled(kernels):
+    engine = Engine(lengths=(70, 5))
+    batch, heads, head_dim = engine.q.shape
+    logits, lse = torch.full((batch, heads, 1, head_dim), torch.nan), torch.full((batch, heads, 1), torch.nan)
+    counts = torch.ones(batch, dtype=torch.int32)
+    arguments = (engine.q, engine.k, engine.v, engine.indptr, engine.indices, engine.q_positions)
+    out = kernels.decode_paged_attention(*arguments, logits, lse, counts, 1, head_dim**-0.5, **engine.scales)
+    assert_close(out, engine.attention()[0])
+    assert_close(logits[:, :, 0], engine.attention()[0])
+
+
+def test_a_layout_that_is_not_aligned_is_answered_by_both_stages(kernels):
+    engine = Engine(lengths=(33,), fp8=False)
+    shifted = torch.empty(engine.k.numel() + 1, dtype=torch.bfloat16)[1:].view(engine.k.shape)
+    engine.k = shifted.copy_(engine.k)
+    plan = kernels.plan(*engine.arguments, num_splits=1)
+    assert families(plan) == TWO
+    assert_close(plan.launch(), engine.attention()[0])
+
+
+def test_a_workspace_has_room_for_the_lse_alone(kernels):
+    engine = Engine(lengths=(33, 8))
+    size = 4 * engine.q.shape[0] * engine.q.shape[1]
+    guarded = torch.full((size + 16,), 0xA5, dtype=torch.uint8)
+    out = kernels.decode_attention(*engine.arguments, **engine.scales, num_splits=1, workspace=guarded[:size])
+    assert_close(out, engine.attention()[0])
+    assert (guarded[size:] == 0xA5).all()
+    with pytest.raises(ArgumentError, match=f"workspace: {size - 1} bytes; allowed: at least {size} bytes"):
+        kernels.decode_attention(*engine.arguments, **engine.scales, num_splits=1, workspace=guarded[: size - 1])
+
+
+def test_rows_of_either_way_may_be_forced_and_forbidden(kernels):
+    engine = Engine(lengths=(33,))
+    call = {**engine.scales, "num_splits": 1}
+    (unsplit,) = kernels.plan(*engine.arguments, **call).stages
+    assert families(kernels.plan(*engine.arguments, **call, force_row=unsplit.row.id)) == ONE
+    both = kernels.plan(*engine.arguments, **call, forbid_rows=[unsplit.row.id])
+    assert families(both) == TWO
+    for stage in both.stages:
+        assert families(kernels.plan(*engine.arguments, **call, force_row=stage.row.id)) == TWO
+    # Without a number of splits the forced row decides it.
+    assert families(kernels.plan(*engine.arguments, **engine.scales, force_row=unsplit.row.id)) == ONE
+
+
+def test_a_forced_row_that_cannot_answer_is_told(kernels):
+    engine = Engine(lengths=(33,))
+    (unsplit,) = kernels.plan(*engine.arguments, **engine.scales, num_splits=1).stages
+    with pytest.raises(ArgumentError, match="num_splits: 3; allowed: 1: the forced row splits nothing"):
+        kernels.decode_attention(*engine.arguments, **engine.scales, num_splits=3, force_row=unsplit.row.id)
+    with pytest.raises(ArgumentError, match="out: elements of f16; allowed: bf16, as the forced row has it"):
+        kernels.decode_attention(
+            *engine.arguments, **engine.scales, num_splits=1, force_row=unsplit.row.id, out=engine.q.half()
+        )
+    with pytest.raises(
+        UnknownRowError, match="no row 'nosuch' of decode_attention, merge_splits, decode_attention_unsplit"
+    ):
+        kernels.decode_attention(*engine.arguments, **engine.scales, num_splits=1, force_row="nosuch")
+
+
+def test_what_is_wrong_is_told_in_the_callers_words(kernels):
+    engine = Engine(lengths=(33,))
+    out = torch.full_like(engine.q, 7.0)
+    with pytest.raises(ArgumentError, match="sinks"):
+        kernels.decode_attention(
+            *engine.arguments, **engine.scales, num_splits=1, out=out, sinks=torch.zeros(3)
+        )  # fmt: skip
+    assert (out == 7).all()
+
+
+def test_debug_mode_reads_the_index_tensors(unsplit_bundle):
+    engine = Engine(lengths=(33, 4))
+    with assay.runtime.load(unsplit_bundle, device="emulator", debug=True) as kernels:
+        assert_close(kernels.decode_attention(*engine.arguments, **engine.scales, num_splits=1), engine.attention()[0])
+        engine.indices[3] = 10_000
+        with pytest.raises(ArgumentError, match=r"indices\[3\]"):
+            kernels.decode_attention(*engine.arguments, **engine.scales, num_splits=1)
+
+
+def test_numpy_arrays_take_the_same_way(kernels):
+    engine = Engine(lengths=(40, 2))
+    arrays = [
+        tensor.view(torch.int16).numpy().view(np.uint16) if tensor.dtype == torch.bfloat16 else tensor.numpy()
+        for tensor in engine.arguments[:-1]
+    ]
+    scales = {name: scale.numpy() for name, scale in engine.scales.items()}
+    plan = kernels.plan(*arrays, engine.arguments[-1], **scales, num_splits=1)
+    assert families(plan) == ONE
+    wanted = kernels.plan(*engine.arguments, **engine.scales, num_splits=1).launch()
+    np.testing.assert_array_equal(plan.launch(), wanted.view(torch.int16).numpy().view(np.uint16))
