@@ -15,8 +15,20 @@ from ..prepared import Prepared
 from ..steering import Steering
 from ..tensors import TENSORS, NotATensor, TensorView, view
 from . import decode_checks
-from .decode_call import MERGE, MERGE_TENSORS, NAMES, REQUIRED, STAGE_1, STAGE_1_TENSORS, WRITTEN, Inputs, Options
-from .decode_plan import ANY_ADDRESS, Parts, Plan
+from .decode_call import (
+    ANY_ADDRESS,
+    MERGE,
+    MERGE_TENSORS,
+    NAMES,
+    REQUIRED,
+    STAGE_1,
+    STAGE_1_TENSORS,
+    WRITTEN,
+    Inputs,
+    Options,
+    Parts,
+    Plan,
+)  # fmt: skip
 from .decode_shapes import by_kv_head, with_rows
 from .workspace import check_workspace, part_views
 
