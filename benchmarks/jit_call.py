@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from gpu import Inputs
 
-from assay.bundle.launches import DEPENDENT_LAUNCH
+from assay.bundle.picking import DEPENDENT_LAUNCH
 from assay.runtime.limits import MOST_SPLITS
 
 

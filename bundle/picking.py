@@ -7,11 +7,15 @@ stand in each field by `rules.py`: of the row that is picked everything is held 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from .opening import is_count, is_hash, is_name
 
+# Field of a row's launch.  True: the kernel waits by itself for what the kernel before it wrote (griddepcontrol.wait),
+# and may be launched while that one still runs.  Source: CUDA Programming Guide, 'Programmatic Dependent Launch'.
+DEPENDENT_LAUNCH = "programmatic_dependent_launch"
 _POOLED = ("arguments", "grid", "launch", "object", "specialisation", "symbol", "target")
 _PLAIN = ("hidden_arguments", "id", "lds_bytes", "num_warps", "preference", "wavefront_size")
 _KINDS = ("pointer", "i32", "i64", "f32", "hidden")
@@ -50,6 +54,19 @@ class PickedRow:
         self.wavefront_size: int = cells["wavefront_size"]
         self.lds_bytes: int = cells["lds_bytes"]
         self.arguments = tuple(Argument(*argument) for argument in cells["arguments"])
+
+
+def grid_size(axis: Iterable[str], dims: Mapping[str, int]) -> int:
+    """Programs along one axis of a grid.
+
+    A term is a dimension of the call, a product of some (`rows*gqa`), or either by what one program takes of it,
+    rounded up (`tokens/64`).
+    """
+    size = 1
+    for term in axis:
+        names, _, per_program = term.partition("/")
+        size *= -(-math.prod(dims[name] for name in names.split("*")) // int(per_program or 1))
+    return size
 
 
 def fields_asked(document: Any) -> set[str]:

@@ -9,7 +9,7 @@ from . import canonical, companions
 from .contents import Contents
 from .faults import Fault, did_you_mean
 from .format import MAX_RAW_BYTES, sha256, version_fault
-from .launches import DEPENDENT_LAUNCH
+from .picking import DEPENDENT_LAUNCH
 from .records import (
     ARGUMENT_KINDS,
     COMPANION_SCHEMA,

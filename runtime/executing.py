@@ -14,9 +14,8 @@ from .contract import Contract
 from .drivers.driver import Driver, Function
 from .errors import ArgumentError, NotLoadedError
 from .launching import grid_of, layout_of, number_faults
-from .loading import Loaded
 from .overlap_faults import overlap_faults, self_overlap_faults
-from .prepared import Prepared
+from .prepared import Loaded, Prepared
 from .steering import NOT_STEERED, Steering
 from .tensors import NOT_TOLD, TENSORS, NotATensor, TensorView, view
 

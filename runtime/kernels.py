@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from .drivers import Driver
     from .executing import Executor
     from .kv_methods import KvMethods
-    from .loading import Loaded
     from .more_calls import MoreCalls
-    from .prepared import AnyRow
+    from .prepared import AnyRow, Loaded
     from .steering import Steering
 
     class _Parts(KvMethods, MoreCalls, Chooser):
@@ -309,7 +308,7 @@ class Kernels(_Parts):
     @cached_property
     def _loaded(self) -> Loaded:
         """What is loaded on the device, which there is."""
-        from .loading import Loaded
+        from .prepared import Loaded
 
         # Python 3.12's cached_property lets two threads make one each, and each would load the kernels.
         with self._making:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from assay.bundle.faults import Fault
-from assay.bundle.launches import grid_size
+from assay.bundle.picking import grid_size
 from assay.bundle.records import Row
 
 from .contract import Contract

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .calls.extend_attention import ExtendAttention
     from .drivers import Driver
     from .executing import Executor
-    from .loading import Loaded
+    from .prepared import Loaded
     from .steering import Steering
 
 
@@ -98,7 +98,7 @@ class MoreCalls:
         true of the call; one that the tensors contradict is refused. dims: the sizes that no tensor has, for a family
         that asks for some. What is written must be given: nothing is allocated.
         """
-        from .calls.frameworks import stream_handle
+        from .frameworks import stream_handle
 
         executor = self._executor
         self._check_fields(family, facts or {})

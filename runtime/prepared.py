@@ -1,12 +1,17 @@
-"""A row made ready for calls of one shape: what is left to a call is its addresses, its numbers and its stream."""
+"""Rows made ready on one device: each loaded at its first call, and bound to calls of one shape.
+
+What is left to a call then is its addresses, its numbers and its stream.
+"""
 
 from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from assay.bundle.picking import DEPENDENT_LAUNCH
 
 if TYPE_CHECKING:
     from assay.bundle.picking import PickedRow
@@ -16,7 +21,63 @@ if TYPE_CHECKING:
 
     AnyRow = Row | PickedRow
 
+Value = TypeVar("Value")
 _CODES = {"pointer": "Q", "i32": "i", "i64": "q", "f32": "f"}
+
+
+class Loaded:
+    """What of one bundle is loaded on one device.  Safe to use from several threads."""
+
+    def __init__(self, driver: Driver, code: Callable[[Any], bytes], lds_limits: Mapping[str, int]):
+        """code: a row's code object; lds_limits: shared memory of a workgroup in bytes, by the target's name."""
+        self._driver = driver
+        self._code = code
+        self._lds_limits = lds_limits
+        self._functions: dict[str, Function] = {}
+        self._used: dict[str, list[int]] = {}
+        self._lock = threading.Lock()
+
+    def function(self, row: AnyRow) -> Function:
+        """The row's kernel on this device, loaded at the first call.  Raises ObjectError and the driver's errors."""
+        found = self._functions.get(row.id)
+        if found is not None:
+            return found
+        with self._lock:
+            if row.id not in self._functions:
+                self._functions[row.id] = self._load(row)
+            return self._functions[row.id]
+
+    def used(self, row_id: str) -> list[int]:
+        """The counter of the row's launches, to be counted up."""
+        return self._used.setdefault(row_id, [0])
+
+    def usage(self) -> dict[str, int]:
+        """How often each row was launched, by its id."""
+        return {id: count for id, (count,) in sorted(self._used.items()) if count}
+
+    def close(self) -> None:
+        """Unload everything and give the device up.  Never raises."""
+        with self._lock:
+            for function in self._functions.values():
+                self._driver.unload(function)
+            self._functions.clear()
+            self._driver.close()
+
+    def _load(self, row: AnyRow) -> Function:
+        from .drivers.function import Wanted
+
+        label = f"{row.family}/{row.id} ({row.symbol})"
+        limit = min(self._lds_limits[row.target], self._driver.lds_limit)
+        if row.lds_bytes > limit:
+            from assay.bundle.faults import Fault  # Here and not above: a first call does without them.
+
+            from .errors import ArgumentError
+
+            raise ArgumentError([Fault(f"shared memory of {label}", f"{row.lds_bytes} bytes", f"at most {limit}")])
+        arguments = tuple((a.offset, a.size) for a in row.arguments)
+        threads, dependent = row.num_warps * row.wavefront_size, row.launch.get(DEPENDENT_LAUNCH) is True
+        wanted = Wanted(label, row.symbol, row.lds_bytes, threads, arguments, dependent)
+        return self._driver.load(self._code(row), wanted)
 
 
 class Prepared:
@@ -117,3 +178,23 @@ def _format(arguments: Sequence[Any]) -> str:
         text += f"{argument.offset - at}x{code}"
         at = argument.offset + argument.size
     return text
+
+
+class Kept(dict[Hashable, Value]):
+    """A mapping of at most `most` entries.  Shapes come and go with the batch: when full it forgets its oldest half.
+
+    Reading is a dictionary's own; only `keep` adds.  Safe to use from several threads.
+    """
+
+    def __init__(self, most: int):
+        super().__init__()
+        self._most = most
+        self._lock = threading.Lock()
+
+    def keep(self, key: Hashable, value: Value) -> None:
+        """Add an entry, or replace the one of this key."""
+        with self._lock:
+            if len(self) >= self._most:
+                for old in list(self)[: self._most // 2]:
+                    self.pop(old, None)
+            self[key] = value

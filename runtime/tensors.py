@@ -11,8 +11,8 @@ from typing import Any
 
 from assay.bundle.record import Record
 
+from .frameworks import gpu_backend, is_torch, torch_module
 from .terms import contiguous_strides
-from .torch_here import gpu_backend, is_torch, torch_module
 
 # Element types of the kernels' contracts and those that callers hold instead; sizes in bytes.
 ITEM_BYTES = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..frameworks import stream_handle, used_on
 from .decode_call import Inputs
-from .frameworks import stream_handle, used_on
 
 if TYPE_CHECKING:
     from ..prepared import Prepared

@@ -10,8 +10,9 @@ from collections.abc import Callable, Hashable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ..frameworks import empty, is_torch, signature, stream_handle, used_on
 from ..overlaps import may_overlap
-from ..torch_here import is_torch
+from ..prepared import Kept
 from .decode_call import (
     INDICES,
     NAMES,
@@ -20,12 +21,10 @@ from .decode_call import (
     WRITTEN_INDICES,
     Inputs,
     Options,
+    Plan,
     numbers,
     numbers_hold,
 )  # fmt: skip
-from .decode_plan import Plan
-from .frameworks import empty, stream_handle, used_on
-from .signature import Kept, signature
 
 if TYPE_CHECKING:
     from ..drivers.driver import Driver

@@ -6,11 +6,9 @@ import struct
 from typing import TYPE_CHECKING
 
 from .. import fast
+from ..frameworks import empty, signature, stream_handle
 from ..recipes import Address, FastLaunch
-from .decode_call import NAMES, WORKSPACE, Inputs, Options, is_cap, is_window, numbers
-from .decode_plan import Plan
-from .frameworks import empty, stream_handle
-from .signature import signature
+from .decode_call import NAMES, WORKSPACE, Inputs, Options, Plan, is_cap, is_window, numbers
 
 if TYPE_CHECKING:
     from ..drivers.driver import Driver

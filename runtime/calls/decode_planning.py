@@ -16,6 +16,7 @@ from ..steering import Steering
 from ..tensors import TENSORS, NotATensor, TensorView, view
 from . import decode_checks
 from .decode_call import (
+    ANY_ADDRESS,
     MERGE,
     MERGE_TENSORS,
     NAMES,
@@ -27,8 +28,9 @@ from .decode_call import (
     WRITTEN,
     Inputs,
     Options,
-)
-from .decode_plan import ANY_ADDRESS, Parts, Plan
+    Parts,
+    Plan,
+)  # fmt: skip
 from .decode_shapes import by_kv_head, with_rows
 from .workspace import check_workspace, part_views
 

@@ -14,10 +14,10 @@ from assay.bundle.record import Record
 
 from ..errors import ArgumentError
 from ..executing import Executor
+from ..frameworks import empty, stream_handle, used_on
 from ..steering import Steering
 from ..tensors import TensorView
 from .decode_checks import cap_faults, float_name, integers, scale_faults, window_faults
-from .frameworks import empty, stream_handle, used_on
 from .single_launch import Call, Family, Shaped, SingleLaunch, Views
 
 _RANKS = {

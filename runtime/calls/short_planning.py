@@ -10,21 +10,31 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from assay.bundle.launches import grid_size
 from assay.bundle.opening import Doubt, Opened
-from assay.bundle.picking import PickedRow, fields_asked, picked
+from assay.bundle.picking import PickedRow, fields_asked, grid_size, picked
 
+from ..frameworks import gpu_backend, torch_module
 from ..limits import MOST_SPLITS
 from ..prepared import Layout, Prepared
 from ..steering import NOT_STEERED
 from ..terms import Seen, Terms, contiguous_strides
-from ..torch_here import gpu_backend, torch_module
-from .decode_call import MERGE, MERGE_TENSORS, NAMES, STAGE_1, STAGE_1_TENSORS, Inputs, Options, numbers_hold
-from .decode_plan import ANY_ADDRESS, Parts, Plan
+from .decode_call import (
+    ANY_ADDRESS,
+    MERGE,
+    MERGE_TENSORS,
+    NAMES,
+    STAGE_1,
+    STAGE_1_TENSORS,
+    Inputs,
+    Options,
+    Parts,
+    Plan,
+    numbers_hold,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from ..drivers.driver import Driver, Pointer
-    from ..loading import Loaded
+    from ..prepared import Loaded
 
 _REQUIRED = {"q", "k_cache", "v_cache", "indptr", "indices", "q_positions", "out"}
 _NOT_HERE = {"num_kv_splits", "partial_out", "partial_lse"}
@@ -74,7 +84,7 @@ class ShortPlanner:
         """The tensors given, with a dimension for the queries of a request.  Raises Doubt."""
         torch = torch_module()
         kind, index = self._driver.tensor_device
-        views = {}
+        hip, views = gpu_backend(torch) == "hip" if torch else False, {}
         for name, seen, address in zip(NAMES, signatures, addresses, strict=True):
             if seen is None:
                 continue
@@ -82,7 +92,7 @@ class ShortPlanner:
             if torch is None or len(seen) != 7:
                 raise Doubt
             dtype, shape, strides, device, layout, negative, _ = seen
-            here = gpu_backend(torch) if device.type == "cuda" else device.type
+            here = "hip" if hip and device.type == "cuda" else device.type
             if negative or layout is not torch.strided or (here, device.index or 0) != (kind, index):
                 raise Doubt
             spelled, item_bytes = _DTYPES[str(dtype)]

@@ -10,12 +10,11 @@ from assay.bundle.record import Record
 
 from ..errors import ArgumentError
 from ..executing import Executor
+from ..frameworks import signature, stream_handle
 from ..overlaps import may_overlap
-from ..prepared import Prepared
+from ..prepared import Kept, Prepared
 from ..steering import Steering
 from ..tensors import TENSORS, NotATensor, TensorView
-from .frameworks import stream_handle
-from .signature import Kept, signature
 
 _PLANS_KEPT = 1024
 

@@ -7,7 +7,7 @@ from assay.bundle.faults import Fault
 from ..errors import ArgumentError
 from ..tensors import TensorView
 from ..terms import contiguous_strides
-from .decode_plan import Parts
+from .decode_call import Parts
 
 _ALIGNMENT = 16
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..torch_here import gpu_backend, torch_module
+from ..frameworks import gpu_backend, torch_module
 
 if TYPE_CHECKING:
     from .driver import Driver

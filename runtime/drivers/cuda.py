@@ -10,7 +10,7 @@ import ctypes
 import struct
 from typing import TYPE_CHECKING, Any
 
-from .native import ArgumentBlock, Library
+from .native import ArgumentBlock, Buffer, Library
 from .native_driver import Module, Names, NativeDriver
 
 if TYPE_CHECKING:
@@ -67,7 +67,14 @@ _DEVICE_MEMORY, _INVALID_VALUE = 2, 1
 # Above this a kernel must be allowed its shared memory, static and dynamic together.
 _DEFAULT_SHARED = 48 * 1024
 # What cuModuleLoadDataEx is told, in one buffer: values of its two options, their numbers, and room for its log.
-_LOADING, _LOG_BYTES = struct.Struct("@2P2i"), 8192
+_LOADING, _OPTIONS_AT, _LOG_BYTES = struct.Struct("@2P2i"), struct.calcsize("@2P"), 8192
+
+
+# CUlaunchAttribute: a number, padding, and a union of 64 bytes, of which this attribute uses the first integer.
+STREAM_SERIALIZATION = 6
+_ATTRIBUTE = struct.Struct("@I4xi60x")
+# CUlaunchConfig: grid, workgroup and shared bytes; stream; attributes and how many.
+_CONFIGURATION = struct.Struct("@7IPPI4x")
 
 
 class _Names(Names):
@@ -110,6 +117,8 @@ class CudaDriver(NativeDriver):
         self.processors = self._attribute(MULTIPROCESSORS)
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self._ordinal, doing=f"opening {self.name}")
         self._own = context.value
+        self._starting_early = Buffer(_ATTRIBUTE.size)
+        _ATTRIBUTE.pack_into(self._starting_early.data, 0, STREAM_SERIALIZATION, 1)
 
     @property
     def _handle(self) -> int:
@@ -122,13 +131,12 @@ class CudaDriver(NativeDriver):
         self._call("cuCtxPopCurrent_v2", ctypes.byref(_void()), doing=doing)
 
     def _load_module(self, code: bytes, doing: str) -> Module:
-        module, told = _void(), ctypes.create_string_buffer(_LOADING.size + _LOG_BYTES)
-        values = ctypes.addressof(told)
-        options, log = values + _LOADING.size - 8, values + _LOADING.size
-        _LOADING.pack_into(told, 0, log, _LOG_BYTES, ERROR_LOG, ERROR_LOG_BYTES)
-        status = self._library.function("cuModuleLoadDataEx")(ctypes.byref(module), code, 2, options, values)
+        module, told = _void(), Buffer(_LOADING.size + _LOG_BYTES)
+        options, log = told.address + _OPTIONS_AT, told.address + _LOADING.size
+        _LOADING.pack_into(told.data, 0, log, _LOG_BYTES, ERROR_LOG, ERROR_LOG_BYTES)
+        status = self._library.function("cuModuleLoadDataEx")(ctypes.byref(module), code, 2, options, told.address)
         if status:
-            said = told.raw[_LOADING.size :].partition(b"\0")[0].decode(errors="replace").strip()
+            said = told.data[_LOADING.size :].partition(b"\0")[0].decode(errors="replace").strip()
             raise self._error("cuModuleLoadDataEx", status, doing, said)
         return Module(module.value or 0)
 
@@ -154,9 +162,9 @@ class CudaDriver(NativeDriver):
     def _start(self, function: Function, grid: LaunchGrid, block: ArgumentBlock, stream: int) -> int:
         if not self._starts_early(function):
             return super()._start(function, grid, block, stream)
-        from .cuda_launch import dependent
-
-        configuration = dependent(grid, function.threads, function.lds_bytes, stream)
+        # It may start while the kernel before it on the stream still runs.
+        attribute, shared = self._starting_early.address, function.lds_bytes
+        configuration = _CONFIGURATION.pack(*grid, function.threads, 1, 1, shared, stream, attribute, 1)
         return self._library.function("cuLaunchKernelEx")(configuration, function.handle, None, block.extra)
 
     def _starts_early(self, function: Function) -> bool:

@@ -18,7 +18,7 @@ import ctypes
 import struct
 from typing import Any
 
-from ..torch_here import torch_module
+from ..frameworks import torch_module
 from .driver_errors import DriverError, NoDriverError
 from .function import Wanted
 from .mapped import mapped_library

@@ -39,26 +39,29 @@ class Library:
         optional: Collection[str] = (),
         texts: Collection[str] = (),
     ):
-        library = _open(names, what)
+        self._library = _open(names, what)
+        self._signatures = signatures
+        self._texts = texts
         self._functions: dict[str, Callable[..., Any]] = {}
-        for name, arguments in signatures.items():
-            function = getattr(library, name, None)
-            if function is not None:
-                self._functions[name] = function
-                function.argtypes = arguments
-                # An integer is what they return unless told otherwise.
-                if name in texts:
-                    function.restype = ctypes.c_char_p
-        if missing := [name for name in signatures if name not in self._functions and name not in optional]:
+        self._missing = {name for name in signatures if not hasattr(self._library, name)}
+        if missing := [name for name in signatures if name in self._missing and name not in optional]:
             raise _no_driver(f"{what} has no {', '.join(missing)}: the driver is too old")
 
     def has(self, name: str) -> bool:
         """Whether the library offers the function."""
-        return name in self._functions
+        return name not in self._missing
 
     def function(self, name: str) -> Callable[..., Any]:
-        """The C function, with its argument types set."""
-        return self._functions[name]
+        """The C function, with its argument types set: when it is first asked for, as that takes longer than a call."""
+        found = self._functions.get(name)
+        if found is None:
+            found = getattr(self._library, name)
+            found.argtypes = self._signatures[name]
+            # An integer is what they return unless told otherwise.
+            if name in self._texts:
+                found.restype = ctypes.c_char_p
+            self._functions[name] = found
+        return found
 
 
 def _open(names: tuple[str, ...], what: str) -> ctypes.CDLL:
@@ -77,6 +80,17 @@ def _no_driver(said: str) -> Exception:
     return NoDriverError(said)
 
 
+class Buffer:
+    """Memory that a library may write to.  An array of ctypes would need a type, and making that costs more."""
+
+    __slots__ = ("_anchor", "address", "data")
+
+    def __init__(self, size: int):
+        self.data = bytearray(size)
+        self._anchor = ctypes.c_char.from_buffer(self.data)
+        self.address = ctypes.addressof(self._anchor)
+
+
 class ArgumentBlock:
     """The packed arguments, and the `extra` array that tells a driver of them.
 
@@ -86,13 +100,12 @@ class ArgumentBlock:
     __slots__ = ("_whole", "data", "extra")
 
     def __init__(self, size: int, buffer_pointer: int, buffer_size: int, end: int):
-        # One buffer for all: the array that `extra` is, the size, and the arguments behind them.  Making a type of
-        # array costs more than filling one, so there are few lengths.
-        self._whole = (ctypes.c_char * (1 << (_ARGUMENTS_AT + size).bit_length()))()
-        self.extra = ctypes.addressof(self._whole)
-        self.data = memoryview(self._whole).cast("B")[_ARGUMENTS_AT : _ARGUMENTS_AT + size]
+        # The array that `extra` is, the size, and the arguments behind them, in one buffer.
+        self._whole = Buffer(_ARGUMENTS_AT + size)
+        self.extra = self._whole.address
+        self.data = memoryview(self._whole.data)[_ARGUMENTS_AT:]
         size_at, arguments_at = self.extra + _SIZE_AT, self.extra + _ARGUMENTS_AT
-        _EXTRA.pack_into(self._whole, 0, buffer_pointer, arguments_at, buffer_size, size_at, end, size)
+        _EXTRA.pack_into(self._whole.data, 0, buffer_pointer, arguments_at, buffer_size, size_at, end, size)
 
 
 class HandleGuard:

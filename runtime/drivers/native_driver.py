@@ -11,8 +11,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from ..later import Later
-from .function import Function
-from .image import image_arch
+from .function import Function, image_arch
 from .native import ArgumentBlock, FilledBuffers, HandleGuard, Library
 
 if TYPE_CHECKING:

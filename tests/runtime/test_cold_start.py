@@ -99,12 +99,12 @@ def first_call(decode_bundle, standins, tmp_path_factory):
 
 # What a first call that is served needs of this product, by folder.
 NEEDED = {
-    "bundle": ("launches", "opening", "picking", "record"),
-    "runtime": ("kernels", "later", "limits", "loading", "overlaps", "prepared", "steering", "terms", "torch_here"),
+    "bundle": ("opening", "picking", "record"),
+    "runtime": ("frameworks", "kernels", "later", "limits", "overlaps", "prepared", "steering", "terms"),
     "runtime.calls": (
-        "decode_attention", "decode_call", "decode_plan", "frameworks", "short_planning", "signature"
+        "decode_attention", "decode_call", "short_planning"
     ),
-    "runtime.drivers": ("driver_errors", "function", "hip", "image", "mapped", "native", "native_driver"),
+    "runtime.drivers": ("driver_errors", "function", "hip", "mapped", "native", "native_driver"),
 }  # fmt: skip
 # hip.py takes back errors of other calls, and so knows those that are raised; cuda.py does without.
 OF_HIP = ("assay.bundle.faults", "assay.runtime.errors")

@@ -1,6 +1,6 @@
 """Bounded memory of what calls of one shape share."""
 
-from assay.runtime.calls.signature import Kept
+from assay.runtime.prepared import Kept
 
 
 def test_a_full_one_forgets_its_oldest_half_and_keeps_the_rest():

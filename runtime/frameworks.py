@@ -1,15 +1,60 @@
-"""What a call needs of the caller's framework: its stream, and memory where the caller gives none."""
+"""What a call needs of its caller's framework: what its tensors are, its stream, and memory where none is given.
+
+No framework is imported: a tensor of one can only be here if its caller has imported it.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Hashable
 from typing import Any
 
-from ..torch_here import is_torch, torch_module
+from .limits import LARGEST_ALIGNMENT
 
+_ALIGNMENT_MASK = LARGEST_ALIGNMENT - 1
 # Handles below this are no addresses: 0 and 1 are the legacy default stream, 2 the thread's own.
 _NAMED_STREAMS = (0, 1, 2)
 _LOWEST_ADDRESS = 4096
+
+
+def torch_module() -> Any:
+    """torch where the caller has imported it, else None."""
+    return sys.modules.get("torch")
+
+
+def is_torch(tensor: Any) -> bool:
+    """Whether it is a torch tensor."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(tensor, torch.Tensor)
+
+
+def gpu_backend(torch: Any) -> str:
+    """What torch's 'cuda' devices are: 'hip' in a ROCm build, else 'cuda'."""
+    return "hip" if getattr(torch.version, "hip", None) else "cuda"
+
+
+def signature(tensor: Any) -> tuple[Hashable, int]:
+    """(all that decides, address).  Raises NotATensor."""
+    if is_torch(tensor):
+        try:
+            address = tensor.data_ptr()
+        except RuntimeError:
+            raise _without_address(tensor) from None
+        placed = address & _ALIGNMENT_MASK if address else None
+        seen = (tensor.dtype, tensor.shape, tensor.stride(), tensor.device, tensor.layout, tensor.is_neg(), placed)
+        return seen, address
+    from .tensors import view  # Here and not above: calls on torch tensors do without.
+
+    seen = view(tensor)
+    return (*seen[1:], seen.address & _ALIGNMENT_MASK if seen.address else None), seen.address
+
+
+def _without_address(tensor: Any) -> Exception:
+    """Why a tensor has no memory of its own, such as a sparse one: `view` raises what it knows of it."""
+    from .tensors import NotATensor, view
+
+    view(tensor)
+    return NotATensor(f"a {type(tensor).__qualname__} without an address")
 
 
 def stream_handle(stream: Any, like: Any) -> int:
@@ -69,6 +114,6 @@ def empty(like: Any, shape: tuple[int, ...], dtype: str, name: str, stream: int 
 def _error(*fault: str) -> Exception:
     from assay.bundle.faults import Fault  # Here and not above: a call that is served does without them.
 
-    from ..errors import ArgumentError
+    from .errors import ArgumentError
 
     return ArgumentError([Fault(*fault)])
