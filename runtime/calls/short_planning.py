@@ -73,7 +73,7 @@ class ShortPlanner:
         splits, steered = options.splits, options.steering is not NOT_STEERED
         if steered or not given >= _REQUIRED or given & _NOT_HERE or not numbers_hold(options, sm_scale):
             return None
-        if splits is not None and not 1 < splits <= MOST_SPLITS:
+        if splits is not None and not 1 <= splits <= MOST_SPLITS:
             return None
         try:
             return self._planned(self._seen(signatures, addresses), options)
@@ -151,10 +151,7 @@ class ShortPlanner:
         from .splits import default_splits
 
         resident = self._driver.resident_groups(self._loaded.function(call.row))
-        splits = default_splits(self._driver.processors * resident, batch, kv_heads, keys, head_dim)
-        if splits == 1:
-            raise Doubt
-        return splits
+        return default_splits(self._driver.processors * resident, batch, kv_heads, keys, head_dim)
 
     def _call(
         self, family: str, tensors: dict[str, Seen], scalars: set[str], facts: dict[str, Any], dims: dict[str, int]
