@@ -82,7 +82,7 @@ class Bundle:
     def of(cls, opened: Opened) -> Bundle:
         """The bundle that was opened the short way: what was checked then is not read again, and the file is shared."""
         bundle = cls.__new__(cls)
-        bundle._begin(Store.of(opened.path, opened.file), companion=False)
+        bundle._begin(Store.of(opened.path, opened.file, opened.size), companion=False)
         bundle._header = Header(*opened.header)
         bundle._sections = sections_of(opened.entries)
         bundle._by_name = {(s.kind, s.name): s for s in bundle._sections}

@@ -25,11 +25,11 @@ class Store:
         self._seeking = threading.Lock()
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str], file: FileIO) -> Store:
-        """The store of a file that is open."""
+    def of(cls, path: str | os.PathLike[str], file: FileIO, size: int) -> Store:
+        """The store of a file of that size in bytes, which was opened before."""
         store = cls.__new__(cls)
-        store.path, store._file, store._seeking = Path(path), file, threading.Lock()
-        store.size = os.fstat(file.fileno()).st_size
+        store.path, store._file, store.size = Path(path), file, size
+        store._seeking = threading.Lock()
         return store
 
     def read(self, offset: int, size: int, where: str) -> bytes:

@@ -1,6 +1,6 @@
 /* The launch path in C: reading tensors through DLPack's exchange table, packing an argument block, calling the driver.
 
-   Everything here has a twin in Python (calls/signature.py, launching.py) that does the same without a compiler; the
+   Everything here has a twin in Python (frameworks.py, prepared.py) that does the same without a compiler; the
    tests run both.  Only the limited API of CPython 3.11 is used.  Nothing here knows a kernel, a family or a device.
 
    Sources: dlpack.h 1.1 (DLTensor, DLPackExchangeAPI); CUDA driver API (cuLaunchKernel, cuLaunchKernelEx, cuCtxGetCurrent); HIP
@@ -200,7 +200,7 @@ static PyObject *fast_current_stream(PyObject *module, PyObject *object)
     return PyLong_FromUnsignedLongLong((uint64_t)(uintptr_t)stream);
 }
 
-/* What `launch` needs, as launching.py packs it; then (block offset, address index or -1, addend) a pointer,
+/* What `launch` needs, as recipes.py packs it; then (block offset, address index or -1, addend) a pointer,
    (block offset, kind) a number, and the block's template. */
 typedef struct {
     int64_t kind, launch, get_current, current, function, grid_x, grid_y, grid_z, threads, lds_bytes, block_bytes,

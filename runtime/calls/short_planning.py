@@ -1,7 +1,7 @@
 """The short way from a decode call's tensors to both kernels: for torch tensors that keep the contract.
 
 `ShortPlanner.make` gives the plan that `decode_planning.Planner` would, and None wherever that would raise or has more
-to decide: partial buffers of the caller's, tensors of other frameworks, steered or empty calls.  Nothing may be
+to decide: partial buffers of the caller's, tensors of other frameworks, steered, unsplit or empty calls.  Nothing may be
 planned here that is refused there, which `tests/runtime/test_short_planning.py` holds the two to.
 """
 
@@ -25,6 +25,7 @@ from .decode_call import (
     NAMES,
     STAGE_1,
     STAGE_1_TENSORS,
+    UNSPLIT,
     Inputs,
     Options,
     Parts,
@@ -73,7 +74,7 @@ class ShortPlanner:
         splits, steered = options.splits, options.steering is not NOT_STEERED
         if steered or not given >= _REQUIRED or given & _NOT_HERE or not numbers_hold(options, sm_scale):
             return None
-        if splits is not None and not 1 < splits <= MOST_SPLITS:
+        if splits is not None and not 1 <= splits <= MOST_SPLITS:
             return None
         try:
             return self._planned(self._seen(signatures, addresses), options)
@@ -133,6 +134,9 @@ class ShortPlanner:
         if splits is None:
             probed = stage_1(Parts((batch, rows, q_heads, 1, head_dim), views), ANY_ADDRESS, ANY_ADDRESS)
             splits = self._splits(probed, batch, kv_heads, views["indices"].shape[0], head_dim)
+        if splits == 1 and UNSPLIT in self._opened.manifest["families"]:
+            # One kernel or two: what decides it is more than a row's conditions.
+            raise Doubt
         parts = Parts((batch, rows, q_heads, splits, head_dim), views)
         if workspace is not None and not _is_room(workspace, parts):
             raise Doubt
@@ -150,14 +154,7 @@ class ShortPlanner:
         """As many as fill the device."""
         from .splits import default_splits, worth_having
 
-        row = call.row
-        workgroups = self._driver.processors * worth_having(
-            self._driver.resident_groups(self._loaded.function(row)), row.lds_bytes
-        )
-        splits = default_splits(workgroups, batch, kv_heads, keys, head_dim, row.launch["block_n"])
-        if splits == 1:
-            raise Doubt
-        return splits
+        return default_splits(workgroups, batch, kv_heads, keys, head_dim, row.launch["block_n"])
 
     def _call(
         self, family: str, tensors: dict[str, Seen], scalars: set[str], facts: dict[str, Any], dims: dict[str, int]

@@ -8,6 +8,7 @@ from typing import Any
 from assay.bundle.record import Record
 
 from .function import Function, Wanted
+from .native_launch import NativeLaunch
 
 LaunchGrid = tuple[int, int, int]
 
@@ -21,21 +22,6 @@ class Pointer(Record):
     offset: int
     extent_bytes: int
     writable: bool
-
-
-class NativeLaunch(Record):
-    """Addresses of C functions, and what must be current for them.  kind: as _fast.c has it.
-
-    current: the context that `get_current` must give (CUDA), or the device's ordinal (HIP).
-    """
-
-    __slots__ = ()
-
-    kind: int
-    launch: int
-    get_current: int
-    current: int
-    function: int
 
 
 class Driver(ABC):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .driver import Driver, LaunchGrid, Pointer
     from .driver_errors import DriverError
     from .function import Wanted
+    from .native_launch import NativeLaunch
 else:
     Driver = object
 
@@ -66,7 +67,6 @@ class NativeDriver(Driver):
     grid_limit: LaunchGrid = (2**31 - 1, 65535, 65535)
     watches_memory = False
     unload = Later("drivers.native_more", "NativeMore")
-    native_launch = Later("drivers.native_more", "NativeMore")
     resident_groups = Later("drivers.native_more", "NativeMore")
     read = Later("drivers.native_more", "NativeMore")
     device_of = Later("drivers.native_more", "NativeMore")
@@ -199,6 +199,14 @@ class NativeDriver(Driver):
         return self._launch(
             function.handle, *grid, function.threads, 1, 1, function.lds_bytes, stream, None, block.extra
         )
+
+    def native_launch(self, function: Function) -> NativeLaunch:
+        from .native_launch import NativeLaunch  # Here and not above: a first call does without it.
+
+        kind, name = self._kind_of(function)
+        functions = self._library.function(name), self._library.function(self._names.get_current)
+        launch, get_current = (ctypes.cast(item, _void).value or 0 for item in functions)
+        return NativeLaunch(kind, launch, get_current, self._own, function.handle)
 
     def argument_block(self, size: int) -> ArgumentBlock:
         return ArgumentBlock(size, *self._markers)

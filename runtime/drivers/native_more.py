@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 from typing import TYPE_CHECKING, Any
 
-from .driver import NativeLaunch
 from .driver_errors import DriverError
 from .native_driver import Current, Module
 
@@ -32,12 +31,6 @@ class NativeMore(_Base):
         # Nobody can do anything about an error here; what it leaves behind in the driver is cleared all the same.
         with contextlib.suppress(DriverError):
             self._call(self._names.unload, module.handle, doing=doing)
-
-    def native_launch(self, function: Function) -> NativeLaunch:
-        kind, name = self._kind_of(function)
-        functions = self._library.function(name), self._library.function(self._names.get_current)
-        launch, get_current = (ctypes.cast(item, _void).value or 0 for item in functions)
-        return NativeLaunch(kind, launch, get_current, self._own, function.handle)
 
     def resident_groups(self, function: Function) -> int:
         count = _int()

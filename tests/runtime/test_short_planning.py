@@ -3,9 +3,13 @@
 Every call of `test_decode_call.py` goes the short way first; here both ways stand side by side.
 """
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
+import assay.runtime
 from assay.bundle import Bundle
 from assay.bundle.opening import open_whole
 from assay.runtime import ArgumentError, AssayRuntimeError
@@ -49,10 +53,11 @@ def strided(tensor):
 PLANNED = {
     "plain": {},
     "splits": {"num_splits": 5},
+    "one split": {"num_splits": 1},
     "a window": {"sliding_window": 33, "num_splits": 3},
     "sinks": {"sinks": torch.zeros(4), "num_splits": 2},
     "an LSE": {"lse": torch.zeros(4, 4), "num_splits": 2},
-    "FP16 out": {"out": torch.zeros(4, 4, 64, dtype=torch.bfloat16), "num_splits": 2},
+    "an unaligned out": {"out": torch.zeros(4 * 4 * 64 + 1, dtype=torch.bfloat16)[1:].view(4, 4, 64)},
     "a scale that is an integer": {"sm_scale": 1, "num_splits": 2},
 }
 SHAPED = {
@@ -88,7 +93,6 @@ def test_both_ways_launch_the_same(ways, name, shape, fp8):
 
 
 LEFT = {
-    "one split": {"num_splits": 1},
     "a forbidden row": {"forbid_rows": ("x",)},
     "a cap below its least": {"logit_cap": 0.0},
     "a window of nothing": {"sliding_window": 0},
@@ -100,7 +104,6 @@ LEFT = {
     "an LSE of another shape": {"lse": torch.empty(4, 5)},
     "an LSE that is expanded": {"lse": torch.empty(4, 1).expand(4, 4)},
     "sinks that are strided": {"sinks": torch.zeros(4, 2)[:, 0]},
-    "an unaligned out": {"out": torch.empty(4 * 4 * 64 + 1, dtype=torch.bfloat16)[1:].view(4, 4, 64)},
     "positions of another batch": {"q_positions": torch.zeros(3, dtype=torch.int64)},
     "a negative view": {"lse": torch._neg_view(torch.empty(4, 4))},
     "indices elsewhere": {"indices": torch.zeros(70, dtype=torch.int32, device="meta")},
@@ -145,3 +148,27 @@ def test_a_missing_row_is_told_by_the_long_way(ways):
             kernels.decode_attention(*engine.arguments, **engine.scales)
         said.append(str(caught.value))
     assert said[0] == said[1]
+
+
+def test_what_was_closed_tells_what_it_knows_and_reads_no_more(decode_bundle):
+    kernels = assay.runtime.load(decode_bundle, device="emulator")
+    kernels.close()
+    kernels.close()
+    assert kernels.families() == ("decode_attention", "merge_splits")
+    with pytest.raises(AssayRuntimeError, match="cannot be read"):
+        kernels.select("merge_splits", head_dim=64)
+    engine = Engine()
+    with pytest.raises(AssayRuntimeError, match="closed"):
+        kernels.decode_attention(*engine.arguments, **engine.scales)
+
+
+def test_methods_that_come_later_are_methods_like_any_other():
+    code = """
+import inspect
+from assay.runtime import Kernels
+assert list(inspect.signature(Kernels.select).parameters)[:3] == ["self", "family", "force_row"], Kernels.select
+for name in dir(Kernels):
+    assert name.startswith("_") or inspect.getdoc(getattr(Kernels, name)), name
+assert {"select", "explain", "launch", "preload", "kv_store", "extend_attention", "driver"} <= set(dir(Kernels))
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -154,3 +154,15 @@ def test_numpy_arrays_take_the_same_way(kernels):
     assert families(plan) == ONE
     wanted = kernels.plan(*engine.arguments, **engine.scales, num_splits=1).launch()
     np.testing.assert_array_equal(plan.launch(), wanted.view(torch.int16).numpy().view(np.uint16))
+
+
+def test_a_first_call_of_one_split_is_one_kernel_too(unsplit_bundle):
+    """The short way of a first call leaves the choice between one kernel and two to the long way."""
+    few, many = Engine(lengths=(33,)), Engine(lengths=(20,) * 400)
+    for engine, given in ((few, {"num_splits": 1}), (many, {})):
+        with assay.runtime.load(unsplit_bundle, device="emulator") as kernels:
+            out = kernels.decode_attention(*engine.arguments, **engine.scales, **given)
+            used = {row.family for row in kernels.rows(ONE[0]) if row.id in kernels.usage()}
+            assert used == set(ONE)
+            assert sum(kernels.usage().values()) == 1
+        assert_close(out, engine.attention()[0])
