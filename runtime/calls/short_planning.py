@@ -1,8 +1,8 @@
 """The short way from a decode call's tensors to both kernels: for torch tensors that keep the contract.
 
 `ShortPlanner.make` gives the plan that `decode_planning.Planner` would, and None wherever that would raise or has more
-to decide: partial buffers of the caller's, tensors of other frameworks, steered, unsplit or empty calls.  Nothing may be
-planned here that is refused there, which `tests/runtime/test_short_planning.py` holds the two to.
+to decide: partial buffers of the caller's, tensors of other frameworks, steered, unsplit or empty calls.  Nothing may
+be planned here that is refused there, which `tests/runtime/test_short_planning.py` holds the two to.
 """
 
 from __future__ import annotations
@@ -154,6 +154,9 @@ class ShortPlanner:
         """As many as fill the device."""
         from .splits import default_splits, worth_having
 
+        row = call.row
+        resident = self._driver.resident_groups(self._loaded.function(row))
+        workgroups = self._driver.processors * worth_having(resident, row.lds_bytes)
         return default_splits(workgroups, batch, kv_heads, keys, head_dim, row.launch["block_n"])
 
     def _call(
