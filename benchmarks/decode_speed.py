@@ -1,4 +1,4 @@
-"""GPU time of decode attention (stage 1 and merge together) from bundles, next to others in the same run.
+"""GPU time of decode attention (all kernels of a call together) from bundles, next to others in the same run.
 
     python benchmarks/decode_speed.py LABEL=BUNDLE [LABEL=BUNDLE …] [--shapes all|long|short] [--out FILE]
 
@@ -36,6 +36,7 @@ SHAPES = {
         Shape(1, 8192, 32, 4, 128), Shape(1, 8192, 32, 8, 128), Shape(1, 32768, 32, 4, 128),
         Shape(1, 32768, 32, 8, 128), Shape(32, 8192, 32, 4, 128), Shape(32, 8192, 32, 8, 128),
     ],
+    "many": [Shape(40, 2048, 32, 4, 128), Shape(64, 1024, 32, 8, 128), Shape(128, 1024, 32, 4, 128)],
     "short": [Shape(1, 512, 32, 4, 128), Shape(8, 512, 32, 4, 128), Shape(32, 512, 32, 4, 128)],
     "wide": [
         Shape(1, 8192, 32, 4, 256), Shape(8, 8192, 32, 4, 256), Shape(8, 512, 32, 4, 256), Shape(8, 8192, 32, 4, 64),

@@ -68,7 +68,7 @@ def _decode(document: Mapping[str, Any], label: str) -> list[str]:
         bf16, fp8 = (found.get(f"{label} {kv_format} warm") for kv_format in FORMATS)
         rows.append([*cells, _ratio(fp8, bf16)])
     return [
-        "## Decode, stage 1 and merge together\n",
+        "## Decode, all kernels of a call together\n",
         f"Microseconds, medians of {document['protocol']['rounds']} rounds, graphs of several calls; 32 query heads, "
         "scattered slots of page size 1, splits by default. 'cold' calls read other slots than the call before. SDPA "
         f"is PyTorch {document['torch']} on contiguous BF16. Read bandwidth in the same run: {bandwidth / 1e12:.2f} "
