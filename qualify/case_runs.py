@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay import reference
-from assay.bundle.records import grid_size
+from assay.bundle.picking import grid_size
 from assay.reference import Case
 from assay.reference.judging import CaseResult, compare
 
