@@ -96,6 +96,37 @@ def test_a_workspace_has_room_for_the_lse_alone(kernels):
         kernels.decode_attention(*engine.arguments, **engine.scales, num_splits=1, workspace=guarded[: size - 1])
 
 
+def test_a_workspace_is_judged_by_what_answers_the_call(kernels):
+    engine = Engine(lengths=(33, 8))
+    workspace = torch.zeros(16, dtype=torch.uint8)
+    with pytest.raises(ArgumentError, match=r"workspace: 16 bytes; allowed: at least 32 bytes .*, not split"):
+        kernels.decode_attention(*engine.arguments, **engine.scales, num_splits=1, workspace=workspace)
+    unaligned = torch.zeros(engine.q.numel() + 1, dtype=torch.bfloat16)[1:].view(engine.q.shape)
+    size = kernels.workspace_size(batch=2, q_heads=4, head_dim=64, num_splits=1)
+    with pytest.raises(ArgumentError, match=rf"workspace: 16 bytes; allowed: at least {size} bytes .*, 1 splits"):
+        kernels.decode_attention(*engine.arguments, **engine.scales, num_splits=1, workspace=workspace, out=unaligned)
+
+
+SPLIT_COUNTS = {
+    "of another type": (torch.ones(2), "elements of f32; allowed: i32"),
+    "of another batch": (torch.ones(5, dtype=torch.int32), "5 elements; allowed: 2"),
+    "that are strided": (torch.ones(4, dtype=torch.int32)[::2], "stride 2; allowed: 1"),
+}
+
+
+@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize("name", SPLIT_COUNTS)
+def test_split_counts_of_a_caller_are_held_to_their_contract(unsplit_bundle, name, debug):
+    engine, (counts, said) = Engine(lengths=(70, 5)), SPLIT_COUNTS[name]
+    arguments = (engine.q, engine.k, engine.v, engine.indptr, engine.indices, engine.q_positions, None, None)
+    with assay.runtime.load(unsplit_bundle, device="emulator", debug=debug) as kernels:
+        with pytest.raises(ArgumentError, match=rf"num_kv_splits.*{said}"):
+            kernels.decode_paged_attention(*arguments, counts, 1, 0.125, **engine.scales)
+        whole = torch.ones(2, dtype=torch.int32)
+        out = kernels.decode_paged_attention(*arguments, whole, 1, 0.125, **engine.scales)
+    assert_close(out, engine.attention()[0])
+
+
 def test_rows_of_either_way_may_be_forced_and_forbidden(kernels):
     engine = Engine(lengths=(33,))
     call = {**engine.scales, "num_splits": 1}
