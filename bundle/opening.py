@@ -164,7 +164,7 @@ class Opened:
 
 def open_whole(path: str | os.PathLike[str]) -> Opened | None:
     """The bundle at `path`, open; None where it is not whole, no plain bundle, or not to be had: then none is open."""
-    # As pathlib has it: no path is in bytes, and none a number, which `open` takes for a descriptor of the caller's own.
+    # As pathlib has it: no path is in bytes, and none a number, which `open` takes for a descriptor of its caller's.
     is_path = isinstance(path, str | os.PathLike) and isinstance(os.fspath(path), str)
     if not is_path or not hasattr(os, "pread"):
         return None

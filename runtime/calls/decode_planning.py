@@ -79,9 +79,9 @@ class Planner:
         splits: int,
         sm_scale: float,
     ) -> Plan | None:
-        """The plan of one kernel; None where both stages must answer: the call is split, split counts or partial results
-        are the caller's, the output has another type than q, no such row serves the call.  Raises where that row is
-        forced.
+        """The plan of one kernel; None where both stages must answer: the call is split, the caller has split counts
+        or buffers for partial results, the output has another type than q, no such row serves the call.  Raises where
+        that row is forced.
         """
         owners = self._owners(options)
         forced = UNSPLIT in owners
