@@ -5,9 +5,12 @@ import pytest
 import torch
 
 import assay.runtime
-from assay.runtime import ArgumentError, UnknownRowError
+from assay.bundle import Bundle
+from assay.runtime import ArgumentError, UnknownRowError, fast
+from assay.runtime.kernels import Kernels
 
 from .decode_inputs import Engine, assert_close
+from .test_fast_path import Recorder
 
 TWO, ONE = ["decode_attention", "merge_splits"], ["decode_attention_unsplit"]
 
@@ -94,6 +97,21 @@ def test_a_workspace_has_room_for_the_lse_alone(kernels):
     assert (guarded[size:] == 0xA5).all()
     with pytest.raises(ArgumentError, match=f"workspace: {size - 1} bytes; allowed: at least {size} bytes"):
         kernels.decode_attention(*engine.arguments, **engine.scales, num_splits=1, workspace=guarded[: size - 1])
+
+
+@pytest.mark.parametrize("own_lse", [False, True])
+def test_the_path_in_c_launches_the_same(unsplit_bundle, own_lse):
+    engine, recorder = Engine(lengths=(33, 8)), Recorder()
+    given = {"out": torch.empty_like(engine.q), "workspace": torch.zeros(32, dtype=torch.uint8), "num_splits": 1}
+    given |= {"lse": torch.zeros(2, 4)} if own_lse else {}
+    with Kernels(bundle := Bundle.open(unsplit_bundle), bundle.manifest.targets, recorder) as kernels:
+        for _ in range(2):
+            kernels.decode_attention(*engine.arguments, **engine.scales, **given)
+        assert sum(kernels.usage().values()) == 2
+    (way, *first), (later_way, *later) = recorder.launches
+    assert first == later
+    assert way == "python"
+    assert later_way == ("python" if fast.module is None else "c")
 
 
 def test_a_workspace_is_judged_by_what_answers_the_call(kernels):
