@@ -143,8 +143,8 @@ class Opened:
         bearing = [entry for entry in self.entries if entry["kind"] in _BEARING]
         for entry in sorted(bearing, key=lambda entry: (_BEARING.index(entry["kind"]), entry["name"])):
             kind, name, raw_size, expected = (entry[name] for name in _IDENTIFYING)
-            # Names of letters need no escapes.
-            _check(not name or is_name(name))
+            # Names of letters and hashes need no escapes.
+            _check((not name or is_name(name)) and is_hash(expected))
             digest.update(f'["{kind}","{name}",{raw_size},"{expected}"]'.encode())
         for index in self.indexes.values():
             (count,) = struct.unpack_from("<Q", index)
@@ -164,7 +164,9 @@ class Opened:
 
 def open_whole(path: str | os.PathLike[str]) -> Opened | None:
     """The bundle at `path`, open; None where it is not whole, no plain bundle, or not to be had: then none is open."""
-    if not hasattr(os, "pread"):
+    # As pathlib has it: no path is in bytes, and none a number, which `open` takes for a descriptor of its caller's.
+    is_path = isinstance(path, str | os.PathLike) and isinstance(os.fspath(path), str)
+    if not is_path or not hasattr(os, "pread"):
         return None
     try:
         file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by Opened.close().

@@ -31,7 +31,6 @@ class Executor:
         self.debug = debug
         self._contracts: dict[str, Contract] = {}
         self._told: set[Steering] = set()
-        self._told: set[Steering] = set()
 
     @property
     def driver(self) -> Driver:

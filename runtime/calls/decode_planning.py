@@ -79,8 +79,9 @@ class Planner:
         splits: int,
         sm_scale: float,
     ) -> Plan | None:
-        """The plan of one kernel; None where both stages must answer: the call is split, a caller's partial results are
-        to be filled, the output has another type than q, no such row serves the call.  Raises where that row is forced.
+        """The plan of one kernel; None where both stages must answer: the call is split, the caller has split counts
+        or buffers for partial results, the output has another type than q, no such row serves the call.  Raises where
+        that row is forced.
         """
         owners = self._owners(options)
         forced = UNSPLIT in owners
@@ -92,10 +93,8 @@ class Planner:
                 raise ArgumentError([fault])
             return None
         parts = Parts((sizes.batch, sizes.rows, sizes.q_heads, 0, sizes.head_dim), views)
-        if workspace is not None:
-            check_workspace(parts, workspace)
-        base = workspace.address if workspace is not None else ANY_ADDRESS
-        views = {**part_views(parts, base, self._executor.driver.tensor_device), **views}
+        # The workspace is judged behind the row: where none serves the call, the stages need more of it.
+        views = {**part_views(parts, ANY_ADDRESS, self._executor.driver.tensor_device), **views}
         tensors = {name: views[name] for name in UNSPLIT_TENSORS if name in views}
         _, _, scalars, facts, _ = self._stage_1(views, options, sizes, sm_scale)
         facts = {**facts, "sinks": "sinks" in views}
@@ -107,6 +106,8 @@ class Planner:
             if forced:
                 raise
             return None
+        if workspace is not None:
+            check_workspace(parts, workspace)
         return Plan((kernel,), parts, 0, given, whole=True)
 
     def views(self, inputs: Inputs) -> tuple[dict[str, TensorView], TensorView | None]:
@@ -239,6 +240,9 @@ def _must_split(views: Mapping[str, TensorView], splits: int) -> Fault | None:
         return Fault("num_splits", str(splits), "1: the forced row splits nothing")
     if "partial_out" in views or "partial_lse" in views:
         return Fault("partial buffers", "given", "none: the forced row has no partial results")
+    if "num_kv_splits" in views:
+        # The stages hold it to their contract: a tensor of a caller's is never passed over unseen.
+        return Fault("num_kv_splits", "given", "none: the forced row splits nothing")
     dtypes = {name: decode_checks.float_name(views[name].dtype) for name in ("q", "out")}
     if dtypes["q"] != dtypes["out"]:
         return Fault("out", f"elements of {dtypes['out']}", f"{dtypes['q']}, as the forced row has it")

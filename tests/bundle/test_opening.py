@@ -3,8 +3,10 @@
 That it opens nothing that is refused otherwise is asked of every bundle that tests of this folder open: conftest.py.
 """
 
+import hashlib
 import itertools
 import json
+import os
 import random
 
 import pytest
@@ -60,6 +62,44 @@ def test_a_whole_bundle_is_opened_and_all_of_it_is_read(small, bundle_path):
     opened.close()
     with pytest.raises(Doubt):
         opened.object_bytes(next(iter(small.objects)))
+
+
+def test_what_is_no_path_is_left_to_the_long_way_and_a_descriptor_stays_open(bundle_path):
+    with open(bundle_path, "rb") as file:
+        for path in (os.fsencode(bundle_path), file.fileno(), None):
+            assert open_whole(path) is None
+            with pytest.raises(TypeError):
+                Bundle.open(path)
+        assert os.fstat(file.fileno()).st_size == bundle_path.stat().st_size
+
+
+def test_a_hash_that_is_none_is_not_spelled_into_the_identity(small, tmp_path, monkeypatch):
+    """Two spellings of it, one with an escape, would be two identities: the long way refuses the other."""
+
+    def spoilt(sections):
+        spoil = next(section for section in sections if section.kind == "variants")
+        sections = [s._replace(raw_sha256='"') if s is spoil else s for s in sections]
+        bearing = [s for s in sections if s.kind in ("manifest", "table", "variants")]
+        bearing.sort(key=lambda s: (format.KIND_ORDER.index(s.kind), s.name))
+        return sections, bearing
+
+    pack, identity = writer_module.pack_directory, writer_module.identity_of
+    monkeypatch.setattr(writer_module, "pack_directory", lambda sections: pack(spoilt(sections)[0]))
+
+    def unescaped(sections, halves):
+        digest = hashlib.sha256(b"assay bundle identity 1\n")
+        for s in spoilt(sections)[1]:
+            digest.update(f'["{s.kind}","{s.name}",{s.raw_size},"{s.raw_sha256}"]'.encode())
+        for half in halves:
+            digest.update(len(half).to_bytes(8, "little") + half)
+        return digest.digest()
+
+    assert identity is format.identity_of
+    monkeypatch.setattr(writer_module, "identity_of", unescaped)
+    write_bundle(tmp_path / "x", small)
+    assert open_whole(tmp_path / "x") is None
+    with pytest.raises(BundleError, match="identity"):
+        Bundle.open(tmp_path / "x")
 
 
 @pytest.mark.parametrize("key", ["00" * 32, "xy", ""])

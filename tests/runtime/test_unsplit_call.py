@@ -5,9 +5,12 @@ import pytest
 import torch
 
 import assay.runtime
-from assay.runtime import ArgumentError, UnknownRowError
+from assay.bundle import Bundle
+from assay.runtime import ArgumentError, UnknownRowError, fast
+from assay.runtime.kernels import Kernels
 
 from .decode_inputs import Engine, assert_close
+from .test_fast_path import Recorder
 
 TWO, ONE = ["decode_attention", "merge_splits"], ["decode_attention_unsplit"]
 
@@ -94,6 +97,52 @@ def test_a_workspace_has_room_for_the_lse_alone(kernels):
     assert (guarded[size:] == 0xA5).all()
     with pytest.raises(ArgumentError, match=f"workspace: {size - 1} bytes; allowed: at least {size} bytes"):
         kernels.decode_attention(*engine.arguments, **engine.scales, num_splits=1, workspace=guarded[: size - 1])
+
+
+@pytest.mark.parametrize("own_lse", [False, True])
+def test_the_path_in_c_launches_the_same(unsplit_bundle, own_lse):
+    engine, recorder = Engine(lengths=(33, 8)), Recorder()
+    given = {"out": torch.empty_like(engine.q), "workspace": torch.zeros(32, dtype=torch.uint8), "num_splits": 1}
+    given |= {"lse": torch.zeros(2, 4)} if own_lse else {}
+    with Kernels(bundle := Bundle.open(unsplit_bundle), bundle.manifest.targets, recorder) as kernels:
+        for _ in range(2):
+            kernels.decode_attention(*engine.arguments, **engine.scales, **given)
+        assert sum(kernels.usage().values()) == 2
+    (way, *first), (later_way, *later) = recorder.launches
+    assert first == later
+    assert way == "python"
+    assert later_way == ("python" if fast.module is None else "c")
+
+
+def test_a_workspace_is_judged_by_what_answers_the_call(kernels):
+    engine = Engine(lengths=(33, 8))
+    workspace = torch.zeros(16, dtype=torch.uint8)
+    with pytest.raises(ArgumentError, match=r"workspace: 16 bytes; allowed: at least 32 bytes .*, not split"):
+        kernels.decode_attention(*engine.arguments, **engine.scales, num_splits=1, workspace=workspace)
+    unaligned = torch.zeros(engine.q.numel() + 1, dtype=torch.bfloat16)[1:].view(engine.q.shape)
+    size = kernels.workspace_size(batch=2, q_heads=4, head_dim=64, num_splits=1)
+    with pytest.raises(ArgumentError, match=rf"workspace: 16 bytes; allowed: at least {size} bytes .*, 1 splits"):
+        kernels.decode_attention(*engine.arguments, **engine.scales, num_splits=1, workspace=workspace, out=unaligned)
+
+
+SPLIT_COUNTS = {
+    "of another type": (torch.ones(2), "elements of f32; allowed: i32"),
+    "of another batch": (torch.ones(5, dtype=torch.int32), "5 elements; allowed: 2"),
+    "that are strided": (torch.ones(4, dtype=torch.int32)[::2], "stride 2; allowed: 1"),
+}
+
+
+@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize("name", SPLIT_COUNTS)
+def test_split_counts_of_a_caller_are_held_to_their_contract(unsplit_bundle, name, debug):
+    engine, (counts, said) = Engine(lengths=(70, 5)), SPLIT_COUNTS[name]
+    arguments = (engine.q, engine.k, engine.v, engine.indptr, engine.indices, engine.q_positions, None, None)
+    with assay.runtime.load(unsplit_bundle, device="emulator", debug=debug) as kernels:
+        with pytest.raises(ArgumentError, match=rf"num_kv_splits.*{said}"):
+            kernels.decode_paged_attention(*arguments, counts, 1, 0.125, **engine.scales)
+        whole = torch.ones(2, dtype=torch.int32)
+        out = kernels.decode_paged_attention(*arguments, whole, 1, 0.125, **engine.scales)
+    assert_close(out, engine.attention()[0])
 
 
 def test_rows_of_either_way_may_be_forced_and_forbidden(kernels):
