@@ -78,7 +78,8 @@ class ShortPlanner:
             return None
         try:
             return self._planned(self._seen(signatures, addresses), options)
-        except (Doubt, LookupError):
+        except (Doubt, AttributeError, LookupError, TypeError, ValueError):
+            # All but Doubt are a manifest that is not what a builder writes; the long way decides there, too.
             return None
 
     def _seen(self, signatures: Sequence[Any], addresses: Sequence[int]) -> dict[str, Seen]:
