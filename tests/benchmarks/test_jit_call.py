@@ -49,7 +49,7 @@ def call(specs, monkeypatch):
             rendered(specs, "merge_splits", head_dim=64, sinks=False, most_splits=16),
         ]
         if unsplit:
-            variants = [rendered(specs, "decode_attention_unsplit", **wanted, sinks=False)]
+            variants = [rendered(specs, "decode_attention_unsplit", **{**wanted, "block_m": 8}, sinks=False)]
         inputs = inputs or small_inputs(fp8=fp8)
         recorders = {made.id: Recorder() for made in variants}
         monkeypatch.setattr(jit_call, "_imported", lambda name, *_: recorders[name])
