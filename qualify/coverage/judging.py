@@ -114,7 +114,8 @@ class Judge:
             **self._engine,
             **{name: (value,) for name, value in call.facts.items()},
         }
-        asked_for = self._fields[family].union(*contract.products.values())
+        fields = self._fields[family]
+        asked_for = fields.union(*(dims for field, dims in contract.products.items() if field in fields))
         asked = [name for name in facts if name in asked_for]
         for values in itertools.product(*(facts[name] for name in asked)):
             yield dict(zip(asked, values, strict=True))

@@ -15,7 +15,7 @@ ONLY = (
 )
 PROBLEM = (
     "decode_attention q_dtype=bf16 head_dim={} rows=1 block_m=8 kv_format=bf16 slot_dtype=i32 window=false "
-    "soft_cap=false alignment=16 offset_bits=64 reader=generic"
+    "soft_cap=false alignment=16 offset_bits=64 reader=generic pairs=any"
 )
 
 
