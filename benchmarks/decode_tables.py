@@ -72,7 +72,8 @@ def _decode(document: Mapping[str, Any], label: str) -> list[str]:
         f"Microseconds, medians of {document['protocol']['rounds']} rounds, graphs of several calls; 32 query heads, "
         "scattered slots of page size 1, splits by default. 'cold' calls read other slots than the call before. SDPA "
         f"is PyTorch {document['torch']} on contiguous BF16. Read bandwidth in the same run: {bandwidth / 1e12:.2f} "
-        "TB/s; the share is of that, by the bytes of keys, values and scales.\n",
+        "TB/s; the share is of that, by the bytes of keys, values and scales. "
+        f"Bundle {document['bundles'][label][:16]}.\n",
         *_table(
             "batch x keys | SDPA | BF16 warm / cold | share | x SDPA | FP8 warm / cold | share | x SDPA | FP8 x BF16",
             rows,

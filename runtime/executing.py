@@ -142,7 +142,9 @@ class Executor:
         if faults:
             raise ArgumentError(faults + unaligned)
         known = self.kernels.fields(family)
-        products = {field: math.prod(sizes[dim] for dim in dims) for field, dims in contract.products.items()}
+        # A tensor left out may leave a dimension untold; a row that asks for it then says so.
+        known_dims = {field: dims for field, dims in contract.products.items() if sizes.keys() >= set(dims)}
+        products = {field: math.prod(sizes[dim] for dim in dims) for field, dims in known_dims.items()}
         told = {**sizes, **products, **contract.facts(views)}
         if faults := [
             Fault(name, repr(facts[name]), f"{told[name]}, as the tensors have it")

@@ -68,7 +68,7 @@ def check_call(views: Mapping[str, TensorView], window: Any, splits: Any, most_s
     faults += _row_scale_faults(views)
     faults += window_faults(window)
     if splits is not None and (type(splits) is not int or not 1 <= splits <= most_splits):
-        faults.append(Fault("num_splits", repr(splits), f"1 to {most_splits}, or an int32 tensor [batch]"))
+        faults.append(Fault("num_splits", repr(splits), f"1 to {most_splits}; decode_paged_attention takes a tensor"))
     if faults:
         raise ArgumentError(faults)
     return Sizes(batch, rows, q_heads, kv_heads, head_dim, views["indices"].shape[0])

@@ -72,6 +72,7 @@ def test_a_wrong_output_is_on_the_page(decode_tables):
     rows = [r for r in five(LONG, bf16=150, fp8=100, sdpa=125) if "fp8" not in r["name"]]
     text = section(decode_tables, "Decode", decode(wrong, *rows))
     assert cells(text, LONG)[4:] == ["- / -", "-", "-", "-"]
+    assert f"Bundle {'5' * 16}." in text
     assert f"- {LONG}: sm90 fp8: request 0: off by 1" in text
 
 

@@ -6,7 +6,7 @@ import torch
 
 import assay.runtime
 from assay.bundle import Bundle
-from assay.runtime import ArgumentError, UnknownRowError, fast
+from assay.runtime import ArgumentError, NoMatchError, UnknownRowError, fast
 from assay.runtime.kernels import Kernels
 
 from .decode_inputs import Engine, assert_close
@@ -215,3 +215,18 @@ def test_a_first_call_of_one_split_is_one_kernel_too(unsplit_bundle):
             assert used == set(ONE)
             assert sum(kernels.usage().values()) == 1
             assert torch.equal(out, kernels.plan(*engine.arguments, **engine.scales, **given).launch())
+
+
+@pytest.mark.parametrize("family", [*TWO, *ONE])
+def test_a_launch_without_tensors_is_told_what_rows_ask_for(kernels, family):
+    """A dimension that no tensor tells is not given; it is no error of its own kind."""
+    with pytest.raises(NoMatchError):
+        kernels.launch(family, {}, {}, {})
+
+
+def test_a_number_of_splits_out_of_range_names_the_call_that_takes_counts(kernels):
+    engine = Engine(lengths=(33,))
+    with pytest.raises(
+        ArgumentError, match="num_splits: 129; allowed: 1 to 128; decode_paged_attention takes a tensor"
+    ):
+        kernels.decode_attention(*engine.arguments, **engine.scales, num_splits=129)
