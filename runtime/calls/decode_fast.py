@@ -48,14 +48,14 @@ class FastPlan:
             # It is the last of the tensors, and so of the addresses.
             workspace = empty(inputs.q, (self.workspace_bytes,), "uint8", "workspace", stream)
             addresses = addresses[:-8] + signature(workspace)[1].to_bytes(8, "little")
-        first, *merges = self.launches
+        first, *later = self.launches
         if first(addresses, numbers(options, sm_scale), handle):
             return False
-        for merge in merges:
-            if merge(addresses, (), handle):
+        for launch, stage, pick in zip(later, self.plan.stages[1:], self.plan.picks[1:], strict=True):
+            if launch(addresses, (), handle):
                 filled = list(struct.unpack(f"<{len(NAMES)}Q", addresses))
                 self.plan.complete(filled)
-                self.plan.stages[1].launch(self.plan.picks[1](filled), (), handle)
+                stage.launch(pick(filled), (), handle)
         return True
 
 
