@@ -30,10 +30,11 @@ def same(a: Any, b: Any) -> bool:
 
 def holds(when: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
     """Whether every test of a checked predicate holds for `facts`, which has a value for each name it uses."""
-    return all(_test_holds(test, facts[name]) for name, test in when.items())
+    return all(test_holds(test, facts[name]) for name, test in when.items())
 
 
-def _test_holds(test: Any, value: Any) -> bool:
+def test_holds(test: Any, value: Any) -> bool:
+    """Whether one test of a checked predicate holds for the value of its name."""
     if isinstance(test, dict):
         return all(_operator_holds(operator, operand, value) for operator, operand in test.items())
     return _is_one_of(test, value)

@@ -6,13 +6,12 @@ one that can never qualify.  Both are mistakes in the spec, so they are faults b
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from assay.bundle.faults import Fault
 
-from .predicates import holds
+from .admitted import Axes, Places, admitted, excludes_any, fold, holds_at
 from .records import spell
 from .spec_checks import target_facts
 from .spec_models import FamilyFile, TargetFile
@@ -25,25 +24,24 @@ _SHOWN_PROBLEMS = 5
 def check_reach(parsed: Parsed[FamilyFile], targets: Iterable[TargetFile]) -> list[Fault]:
     """Rules of one family that match no problem on any target, constraints that exclude all, problems left untried."""
     family, source = parsed.model, parsed.source
+    axes = {name: axis.values for name, axis in family.axes.items()}
     unused = dict(_rules(family))
     untried: list[str] = []
-    constrained = {index: ("constraints", index, "when") for index in range(len(family.constraints))}
-    admitted = False
+    constrained = {("constraints", index, "when"): constraint for index, constraint in enumerate(family.constraints)}
+    some_admitted = False
     for target in targets:
         facts = target_facts(target)
-        for axes in _combinations(family):
-            known = {**facts, **axes}
-            excluding = [c for c in family.constraints if holds(c.when, known) and not holds(c.require, known)]
-            for index in [i for i in constrained if family.constraints[i] in excluding]:
-                del constrained[index]
-            if excluding:
-                continue
-            admitted = True
-            for path in [path for path, when in unused.items() if holds(when, known)]:
-                del unused[path]
-            if not any(holds(group.when, known) for group in family.candidates):
-                untried.append(f"{target.target}: " + " ".join(f"{name}={spell(v)}" for name, v in axes.items()))
-    if not admitted:
+        for path in [path for path, constraint in constrained.items() if excludes_any(constraint, facts, axes)]:
+            del constrained[path]
+        here = {path: tests for path, when in unused.items() if (tests := fold(when, facts, axes)) is not None}
+        groups = [tests for group in family.candidates if (tests := fold(group.when, facts, axes)) is not None]
+        for places in admitted(family.constraints, facts, axes):
+            some_admitted = True
+            for path in [path for path, tests in here.items() if holds_at(tests, places)]:
+                del unused[path], here[path]
+            if not any(holds_at(tests, places) for tests in groups):
+                untried.append(f"{target.target}: {_spelled(axes, places)}")
+    if not some_admitted:
         where = source.where(("constraints",), key=True)
         return [Fault(where, "constraints that exclude every combination", "at least one problem on some target")]
     faults = [
@@ -52,7 +50,7 @@ def check_reach(parsed: Parsed[FamilyFile], targets: Iterable[TargetFile]) -> li
     ]
     faults += [
         Fault(source.where(path), "a constraint that excludes nothing", "one that some combination breaks")
-        for path in constrained.values()
+        for path in constrained
     ]
     if untried:
         given = f"{len(untried)} problems without a candidate, such as {'; '.join(untried[:_SHOWN_PROBLEMS])}"
@@ -77,7 +75,5 @@ def _rules(family: FamilyFile) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
         yield ("instructions", index, "when"), {name: test for name, test in rule.when.items() if name not in launch}
 
 
-def _combinations(family: FamilyFile) -> Iterator[dict[str, Any]]:
-    names = list(family.axes)
-    for values in itertools.product(*(axis.values for axis in family.axes.values())):
-        yield dict(zip(names, values, strict=True))
+def _spelled(axes: Axes, places: Places) -> str:
+    return " ".join(f"{name}={spell(axes[name][place])}" for name, place in zip(axes, places, strict=True))
