@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from assay.bundle.faults import Fault
+from assay.bundle.record import Record
 
 from ..errors import ArgumentError, NoMatchError, UnknownRowError
 from ..executing import Executor
@@ -32,7 +33,24 @@ from .decode_call import (
     Plan,
 )  # fmt: skip
 from .decode_shapes import by_kv_head, with_rows
+from .splits import default_splits, enough_alone, worth_having
 from .workspace import check_workspace, part_views
+
+
+class _Call(Record):
+    """A call that was checked.
+
+    views: its tensors but the workspace, partial buffers cut to the splits in use; given: all of them, as they came.
+    """
+
+    __slots__ = ()
+
+    views: dict[str, TensorView]
+    given: Mapping[str, TensorView]
+    workspace: TensorView | None
+    sizes: decode_checks.Sizes
+    options: Options
+    sm_scale: float
 
 
 class Planner:
@@ -53,10 +71,13 @@ class Planner:
         if options.splits is None and "num_kv_splits" in views:
             raise ArgumentError([Fault("max_kv_splits", "None", "the most that num_kv_splits holds")])
         given = views if workspace is None else {**views, "workspace": workspace}
-        views = _first_splits(views, options.splits)
-        splits = self._splits(views, sizes, options, sm_scale)
-        if plan := self._unsplit(views, given, workspace, sizes, options, splits, sm_scale):
-            return plan
+        call = _Call(_first_splits(views, options.splits), given, workspace, sizes, options, sm_scale)
+        splits = self._splits(call)
+        return self._unsplit(call, splits) or self._split(call, splits)
+
+    def _split(self, call: _Call, splits: int) -> Plan:
+        """The plan of both stages."""
+        views, sizes, workspace = call.views, call.sizes, call.workspace
         parts = Parts((sizes.batch, sizes.rows, sizes.q_heads, splits, sizes.head_dim), views)
         if workspace is not None:
             check_workspace(parts, workspace)
@@ -64,51 +85,44 @@ class Planner:
         if "num_kv_splits" not in views:
             counts = self._executor.driver.filled_i32(splits, sizes.batch)
         base = workspace.address if workspace is not None else ANY_ADDRESS
-        views = self._with_parts(views, parts, base, sizes, counts)
-        stage_1 = self._executor.prepare(*self._stage_1(views, options, sizes, sm_scale))
-        merge = self._merge(views, options, sizes)
-        return Plan((stage_1, merge), parts, counts, given, whole=True)
+        views = self._with_parts(call, parts, base, counts)
+        stage_1 = self._executor.prepare(*self._stage_1(call, views))
+        merge = self._merge(views, call.options, sizes)
+        return Plan((stage_1, merge), parts, counts, call.given, whole=True)
 
-    def _unsplit(
-        self,
-        views: Mapping[str, TensorView],
-        given: Mapping[str, TensorView],
-        workspace: TensorView | None,
-        sizes: decode_checks.Sizes,
-        options: Options,
-        splits: int,
-        sm_scale: float,
-    ) -> Plan | None:
+    def _unsplit(self, call: _Call, splits: int) -> Plan | None:
         """The plan of one kernel; None where both stages must answer: the call is split, the caller has split counts
         or buffers for partial results, the output has another type than q, no such row serves the call.  Raises where
         that row is forced.
         """
+        sizes, options = call.sizes, call.options
         owners = self._owners(options)
-        forced = UNSPLIT in owners
+        forced, pairs, processors = UNSPLIT in owners, sizes.batch * sizes.kv_heads, self._executor.driver.processors
         if (owners and not forced) or not self._executor.kernels.rows_if_any(UNSPLIT):
             return None
-        # A forced row decides the number of splits where the caller does not.
-        if fault := _must_split(views, 1 if forced and options.splits is None else splits):
+        # Nobody asked for splits, and a forced row makes none, nor one that reads fast enough without.
+        free = options.splits is None and (forced or enough_alone(pairs, processors))
+        if fault := _must_split(call.views, 1 if free else splits):
             if forced:
                 raise ArgumentError([fault])
             return None
-        parts = Parts((sizes.batch, sizes.rows, sizes.q_heads, 0, sizes.head_dim), views)
+        parts = Parts((sizes.batch, sizes.rows, sizes.q_heads, 0, sizes.head_dim), call.views)
         # The workspace is judged behind the row: where none serves the call, the stages need more of it.
-        views = {**part_views(parts, ANY_ADDRESS, self._executor.driver.tensor_device), **views}
-        tensors = {name: views[name] for name in UNSPLIT_TENSORS if name in views}
-        _, _, scalars, facts, _ = self._stage_1(views, options, sizes, sm_scale)
-        facts = {**facts, "sinks": "sinks" in views}
-        tensors = by_kv_head(tensors, sizes.kv_heads)
+        views = {**part_views(parts, ANY_ADDRESS, self._executor.driver.tensor_device), **call.views}
+        tensors = by_kv_head({name: views[name] for name in UNSPLIT_TENSORS if name in views}, sizes.kv_heads)
+        facts = {**_facts(call), "sinks": "sinks" in views}
         try:
-            kernel = self._executor.prepare(UNSPLIT, tensors, scalars, facts, self._steering(options, UNSPLIT))
+            kernel = self._executor.prepare(UNSPLIT, tensors, _scalars(call), facts, self._steering(options, UNSPLIT))
         except (NoMatchError, ArgumentError):
             # What is wrong with the call at all is told by the stages, in the words of their contract.
             if forced:
                 raise
             return None
-        if workspace is not None:
-            check_workspace(parts, workspace)
-        return Plan((kernel,), parts, 0, given, whole=True)
+        if splits > 1 and not forced and not enough_alone(pairs, processors, kernel.row.lds_bytes):
+            return None
+        if call.workspace is not None:
+            check_workspace(parts, call.workspace)
+        return Plan((kernel,), parts, 0, call.given, whole=True)
 
     def views(self, inputs: Inputs) -> tuple[dict[str, TensorView], TensorView | None]:
         """Every tensor given, as a view; the workspace apart.  Raises ArgumentError."""
@@ -139,50 +153,31 @@ class Planner:
         if faults := overlap_faults(given, WRITTEN):
             raise ArgumentError(faults)
 
-    def _splits(
-        self, views: Mapping[str, TensorView], sizes: decode_checks.Sizes, options: Options, sm_scale: float
-    ) -> int:
+    def _splits(self, call: _Call) -> int:
         """As many as asked for, or as fill the device."""
-        if options.splits is not None:
-            return options.splits
-        from .splits import default_splits, worth_having
-
-        parts = Parts((sizes.batch, sizes.rows, sizes.q_heads, 1, sizes.head_dim), views)
-        probe = self._with_parts(views, parts, ANY_ADDRESS, sizes, ANY_ADDRESS)
-        driver = self._executor.driver
-        row, function = self._executor.chosen(*self._stage_1(probe, options, sizes, sm_scale))
+        if call.options.splits is not None:
+            return call.options.splits
+        sizes, driver = call.sizes, self._executor.driver
+        parts = Parts((sizes.batch, sizes.rows, sizes.q_heads, 1, sizes.head_dim), call.views)
+        probe = self._with_parts(call, parts, ANY_ADDRESS, ANY_ADDRESS)
+        row, function = self._executor.chosen(*self._stage_1(call, probe))
         workgroups = driver.processors * worth_having(driver.resident_groups(function), row.lds_bytes)
         tile = int(row.launch["block_n"])
         return default_splits(workgroups, sizes.batch, sizes.kv_heads, sizes.keys, sizes.head_dim, tile)
 
-    def _with_parts(
-        self, views: Mapping[str, TensorView], parts: Parts, base: int, sizes: decode_checks.Sizes, counts: int
-    ) -> dict[str, TensorView]:
+    def _with_parts(self, call: _Call, parts: Parts, base: int, counts: int) -> dict[str, TensorView]:
         """The call's tensors and those that the workspace and the split counts stand for."""
         device = self._executor.driver.tensor_device
-        filled = {"num_kv_splits": TensorView(counts, "i32", (sizes.batch,), (1,), device)}
-        return {**filled, **part_views(parts, base, device), **views}
+        filled = {"num_kv_splits": TensorView(counts, "i32", (call.sizes.batch,), (1,), device)}
+        return {**filled, **part_views(parts, base, device), **call.views}
 
     def _stage_1(
-        self, views: Mapping[str, TensorView], options: Options, sizes: decode_checks.Sizes, sm_scale: float
+        self, call: _Call, views: Mapping[str, TensorView]
     ) -> tuple[str, dict[str, TensorView], dict[str, Any], dict[str, Any], Steering]:
-        """What the executor takes for stage 1."""
-        scalars: dict[str, Any] = {"sm_scale": sm_scale}
-        if options.window is not None:
-            scalars["window_length"] = options.window
-        if options.logit_cap is not None:
-            scalars["logit_cap"] = options.logit_cap
-        facts = {
-            "q_dtype": decode_checks.float_name(views["q"].dtype),
-            "head_dim": sizes.head_dim,
-            "kv_format": decode_checks.kv_format(views),
-            "slot_dtype": views["indices"].dtype,
-            "window": options.window is not None,
-            "soft_cap": options.logit_cap is not None,
-        }
+        """What the executor takes for stage 1.  views: with the buffers for partial results."""
         tensors = {name: views[name] for name in STAGE_1_TENSORS if name in views}
-        tensors = by_kv_head(tensors, sizes.kv_heads)
-        return STAGE_1, tensors, scalars, facts, self._steering(options, STAGE_1)
+        tensors = by_kv_head(tensors, call.sizes.kv_heads)
+        return STAGE_1, tensors, _scalars(call), _facts(call), self._steering(call.options, STAGE_1)
 
     def _merge(self, views: Mapping[str, TensorView], options: Options, sizes: decode_checks.Sizes) -> Prepared:
         out_dtype = decode_checks.float_name(views["out"].dtype)
@@ -217,6 +212,29 @@ class Planner:
             device = self._executor.driver.tensor_device
             views["num_kv_splits"] = TensorView(plan.counts, "i32", (batch,), (1,), device)
         decode_checks.check_contents(self._executor.driver, views, max(1, plan.parts.shape[3]))
+
+
+def _scalars(call: _Call) -> dict[str, Any]:
+    """The numbers that the kernels of a call take."""
+    scalars: dict[str, Any] = {"sm_scale": call.sm_scale}
+    if call.options.window is not None:
+        scalars["window_length"] = call.options.window
+    if call.options.logit_cap is not None:
+        scalars["logit_cap"] = call.options.logit_cap
+    return scalars
+
+
+def _facts(call: _Call) -> dict[str, Any]:
+    """The axis values of stage 1 that tensors do not tell by their shapes."""
+    views, options = call.views, call.options
+    return {
+        "q_dtype": decode_checks.float_name(views["q"].dtype),
+        "head_dim": call.sizes.head_dim,
+        "kv_format": decode_checks.kv_format(views),
+        "slot_dtype": views["indices"].dtype,
+        "window": options.window is not None,
+        "soft_cap": options.logit_cap is not None,
+    }
 
 
 def _first_splits(views: Mapping[str, TensorView], splits: int | None) -> dict[str, TensorView]:

@@ -135,7 +135,7 @@ class ShortPlanner:
         if splits is None:
             probed = stage_1(Parts((batch, rows, q_heads, 1, head_dim), views), ANY_ADDRESS, ANY_ADDRESS)
             splits = self._splits(probed, batch, kv_heads, views["indices"].shape[0], head_dim)
-        if splits == 1 and UNSPLIT in self._opened.manifest["families"]:
+        if UNSPLIT in self._opened.manifest["families"] and self._may_be_one(splits, options.splits, batch * kv_heads):
             # One kernel or two: what decides it is more than a row's conditions.
             raise Doubt
         parts = Parts((batch, rows, q_heads, splits, head_dim), views)
@@ -159,6 +159,14 @@ class ShortPlanner:
         resident = self._driver.resident_groups(self._loaded.function(row))
         workgroups = self._driver.processors * worth_having(resident, row.lds_bytes)
         return default_splits(workgroups, batch, kv_heads, keys, head_dim, row.launch["block_n"])
+
+    def _may_be_one(self, splits: int, asked: int | None, pairs: int) -> bool:
+        """Whether one kernel may answer the call."""
+        if asked is None and splits > 1:
+            from .splits import enough_alone
+
+            return enough_alone(pairs, self._driver.processors)
+        return splits == 1
 
     def _call(
         self, family: str, tensors: dict[str, Seen], scalars: set[str], facts: dict[str, Any], dims: dict[str, int]

@@ -12,11 +12,22 @@ _FEW_SPLITS = 16
 # Shared memory, and so loads in flight, beyond which more workgroups on a multiprocessor read no faster and only leave
 # more splits to merge.  Measured on an H200.
 _FULL_LDS = 128 << 10
+# With this much they read nearly as fast, and splitting for more gains less than the merge takes.  Above half of the
+# full measure, so that it decides nothing where both ways have kernels of one size.
+_ENOUGH_LDS = 72 << 10
 
 
 def worth_having(resident: int, lds_bytes: int) -> int:
     """Workgroups that a multiprocessor should hold, of the `resident` that fit; lds_bytes: of one."""
     return min(resident, max(1, round(_FULL_LDS / lds_bytes))) if lds_bytes else resident
+
+
+def enough_alone(pairs: int, processors: int, lds_bytes: int = _FULL_LDS) -> bool:
+    """Whether one workgroup a (request, KV head) pair reads as fast as is worth having, with nothing split.
+
+    lds_bytes: of one; left out: whether any could.
+    """
+    return pairs * lds_bytes >= processors * _ENOUGH_LDS
 
 
 def default_splits(workgroups: int, requests: int, kv_heads: int, keys: int, head_dim: int, tile: int) -> int:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.runtime.calls.splits import default_splits, worth_having
+from assay.runtime.calls.splits import default_splits, enough_alone, worth_having
 
 # Keys that the kernel rounds a split up to.
 SPLIT_GRANULE = 32
@@ -43,6 +43,32 @@ def test_default_splits(workgroups, requests, kv_heads, keys, head_dim, tile, ex
 )
 def test_workgroups_beyond_a_full_shared_memory_are_not_worth_having(resident, lds_bytes, expected):
     assert worth_having(resident, lds_bytes) == expected
+
+
+@pytest.mark.parametrize(
+    ("pairs", "processors", "lds_bytes", "expected"),
+    [
+        (512, 132, 20_224, True),  # FP8 rows on an H200: 128 x 1,024 keys took 48 us in two splits, 43 in none
+        (480, 132, 20_224, False),  # and fewer pairs of long contexts gain by splits
+        (640, 132, 11_008, False),
+        (4096, 132, 0, False),
+        (75, 132, 131_072, True),
+        (74, 132, 131_072, False),
+    ],
+)
+def test_workgroups_that_read_fast_enough_without_splits(pairs, processors, lds_bytes, expected):
+    assert enough_alone(pairs, processors, lds_bytes) == expected
+    assert not expected or enough_alone(pairs, processors)
+
+
+@given(st.integers(1, 4000), st.integers(1, 200), st.integers(1, 131_072), st.integers(1, 16))
+def test_where_both_ways_have_kernels_of_one_size_it_decides_nothing(pairs, processors, lds_bytes, resident):
+    workgroups = processors * worth_having(resident, lds_bytes)
+    splits = default_splits(workgroups, pairs, 1, pairs * 8192, 128, 64)
+    fit = round(131_072 / lds_bytes)
+    # Rounding to whole workgroups alone may admit a few more.
+    if splits > 1 and fit and abs(131_072 / lds_bytes - fit) < fit / 16:
+        assert not enough_alone(pairs, processors, lds_bytes)
 
 
 TILES = st.sampled_from([16, 32, 64, 128])

@@ -6,8 +6,10 @@ import torch
 
 import assay.runtime
 from assay.bundle import Bundle
+from assay.bundle.opening import open_whole
 from assay.runtime import ArgumentError, NoMatchError, UnknownRowError, fast
-from assay.runtime.kernels import Kernels
+from assay.runtime.calls import splits
+from assay.runtime.kernels import Kernels, _runs_on
 
 from .decode_inputs import Engine, assert_close
 from .test_fast_path import Recorder
@@ -66,6 +68,23 @@ def test_a_batch_that_fills_the_device_is_not_split(kernels):
     few, many = Engine(lengths=(600,)), Engine(lengths=(40,) * 400)
     assert families(kernels.plan(*few.arguments, **few.scales)) == TWO
     assert families(kernels.plan(*many.arguments, **many.scales)) == ONE
+
+
+@pytest.mark.parametrize(("requests", "families"), [(6, ONE), (4, TWO)])
+@pytest.mark.parametrize("short", [False, True])
+def test_a_batch_that_reads_fast_enough_without_is_not_split_by_default(
+    unsplit_bundle, monkeypatch, short, requests, families
+):
+    """40 KiB of 128 on each of 4 processors are 10 workgroups of the unsplit row, where 32 would fill the device."""
+    monkeypatch.setattr(splits, "_ENOUGH_LDS", 40 << 10)
+    engine, recorder = Engine(lengths=(700,) * requests), Recorder()
+    opened = open_whole(unsplit_bundle) if short else Bundle.open(unsplit_bundle)
+    targets = _runs_on(opened, recorder.device) if short else opened.manifest.targets
+    with Kernels(opened, targets, recorder) as kernels:
+        kernels.decode_attention(*engine.arguments, **engine.scales)
+        assert [launch[1].partition("/")[0] for launch in recorder.launches] == families
+        asked = kernels.plan(*engine.arguments, **engine.scales, num_splits=2)
+        assert [stage.row.family for stage in asked.stages] == TWO
 
 
 def test_partial_results_that_a_caller_has_buffers_for_are_filled(kernels):
