@@ -87,6 +87,11 @@ def _launch(document: Mapping[str, Any]) -> list[str]:
     if parts := document.get("first_call_parts_ms"):
         lines.append("\nassay's by part; those below 'synchronize' are within the call:\n\n| part | ms |\n|---|--:|")
         lines += [f"| {name} | {figures['median']:.2f} |" for name, figures in parts.items()]
+        loading = parts["load"]["median"] + parts["loading the modules"]["median"]
+        lines.append(
+            f"\nLoading bundle and kernels, 'load' and 'loading the modules', takes {loading:.1f} ms of it; the rest is imports, "
+            "planning and the first run of Python code."
+        )
     lines.append(f"\nOpening the bundle takes {document['open_ms']:.2f} ms.")
     return lines
 

@@ -33,7 +33,7 @@ from .decode_call import (
     Plan,
 )  # fmt: skip
 from .decode_shapes import by_kv_head, with_rows
-from .splits import default_splits, enough_alone, worth_having
+from .splits import default_splits, pair_bytes, worth_having, worth_splitting
 from .workspace import check_workspace, part_views
 
 
@@ -97,11 +97,11 @@ class Planner:
         """
         sizes, options = call.sizes, call.options
         owners = self._owners(options)
-        forced, pairs, processors = UNSPLIT in owners, sizes.batch * sizes.kv_heads, self._executor.driver.processors
+        forced = UNSPLIT in owners
         if (owners and not forced) or not self._executor.kernels.rows_if_any(UNSPLIT):
             return None
-        # Nobody asked for splits, and a forced row makes none, nor one that reads fast enough without.
-        free = options.splits is None and (forced or enough_alone(pairs, processors))
+        # Nobody asked for splits: a forced row makes none, and any other where they gain nothing.
+        free = options.splits is None and (forced or not self._gain(call, splits))
         if fault := _must_split(call.views, 1 if free else splits):
             if forced:
                 raise ArgumentError([fault])
@@ -118,7 +118,7 @@ class Planner:
             if forced:
                 raise
             return None
-        if splits > 1 and not forced and not enough_alone(pairs, processors, kernel.row.lds_bytes):
+        if not forced and self._gain(call, splits, lds_bytes=kernel.row.lds_bytes):
             return None
         if call.workspace is not None:
             check_workspace(parts, call.workspace)
@@ -164,6 +164,16 @@ class Planner:
         workgroups = driver.processors * worth_having(driver.resident_groups(function), row.lds_bytes)
         tile = int(row.launch["block_n"])
         return default_splits(workgroups, sizes.batch, sizes.kv_heads, sizes.keys, sizes.head_dim, tile)
+
+    def _gain(self, call: _Call, splits: int, **of_row: int) -> bool:
+        """Whether so many splits are better than none; of_row: what `worth_splitting` takes of the row without."""
+        if splits == 1:
+            return False
+        sizes = call.sizes
+        keys = -(-sizes.keys // sizes.batch)
+        read = pair_bytes(keys, call.options.window, sizes.head_dim, call.views["k_cache"].item_bytes)
+        pairs, partial = sizes.batch * sizes.kv_heads, 4 * sizes.batch * sizes.q_heads * splits * sizes.head_dim
+        return worth_splitting(pairs, self._executor.driver.processors, read, partial, **of_row)
 
     def _with_parts(self, call: _Call, parts: Parts, base: int, counts: int) -> dict[str, TensorView]:
         """The call's tensors and those that the workspace and the split counts stand for."""

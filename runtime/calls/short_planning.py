@@ -135,7 +135,7 @@ class ShortPlanner:
         if splits is None:
             probed = stage_1(Parts((batch, rows, q_heads, 1, head_dim), views), ANY_ADDRESS, ANY_ADDRESS)
             splits = self._splits(probed, batch, kv_heads, views["indices"].shape[0], head_dim)
-        if UNSPLIT in self._opened.manifest["families"] and self._may_be_one(splits, options.splits, batch * kv_heads):
+        if UNSPLIT in self._opened.manifest["families"] and self._may_be_one(splits, options, views):
             # One kernel or two: what decides it is more than a row's conditions.
             raise Doubt
         parts = Parts((batch, rows, q_heads, splits, head_dim), views)
@@ -160,13 +160,17 @@ class ShortPlanner:
         workgroups = self._driver.processors * worth_having(resident, row.lds_bytes)
         return default_splits(workgroups, batch, kv_heads, keys, head_dim, row.launch["block_n"])
 
-    def _may_be_one(self, splits: int, asked: int | None, pairs: int) -> bool:
+    def _may_be_one(self, splits: int, options: Options, views: Mapping[str, Seen]) -> bool:
         """Whether one kernel may answer the call."""
-        if asked is None and splits > 1:
-            from .splits import enough_alone
+        if options.splits is not None or splits == 1:
+            return splits == 1
+        from .splits import pair_bytes, worth_splitting
 
-            return enough_alone(pairs, self._driver.processors)
-        return splits == 1
+        (batch, rows, q_heads, head_dim), cache = views["q"].shape, views["k_cache"]
+        keys = -(-views["indices"].shape[0] // batch)
+        read = pair_bytes(keys, options.window, head_dim, cache.item_bytes)
+        pairs, partial = batch * cache.shape[1], 4 * batch * rows * q_heads * splits * head_dim
+        return rows == 1 and not worth_splitting(pairs, self._driver.processors, read, partial)
 
     def _call(
         self, family: str, tensors: dict[str, Seen], scalars: set[str], facts: dict[str, Any], dims: dict[str, int]

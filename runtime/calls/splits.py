@@ -12,9 +12,10 @@ _FEW_SPLITS = 16
 # Shared memory, and so loads in flight, beyond which more workgroups on a multiprocessor read no faster and only leave
 # more splits to merge.  Measured on an H200.
 _FULL_LDS = 128 << 10
-# With this much they read nearly as fast, and splitting for more gains less than the merge takes.  Above half of the
-# full measure, so that it decides nothing where both ways have kernels of one size.
-_ENOUGH_LDS = 72 << 10
+# What decides whether to split at all, fitted to 880 shapes on an H200 (docs/decisions.md): shared memory that each
+# multiprocessor must hold to read at full speed, what of it one workgroup uses at most, and what each multiprocessor
+# reads in the time that a second kernel takes.
+_FAST_LDS, _ALONE_LDS, _MERGE_BYTES = 80 << 10, 64 << 10, 160 << 10
 
 
 def worth_having(resident: int, lds_bytes: int) -> int:
@@ -22,12 +23,27 @@ def worth_having(resident: int, lds_bytes: int) -> int:
     return min(resident, max(1, round(_FULL_LDS / lds_bytes))) if lds_bytes else resident
 
 
-def enough_alone(pairs: int, processors: int, lds_bytes: int = _FULL_LDS) -> bool:
-    """Whether one workgroup a (request, KV head) pair reads as fast as is worth having, with nothing split.
+def pair_bytes(keys: int, window: int | None, head_dim: int, item_bytes: int) -> int:
+    """Bytes of keys, values and scales that one (request, KV head) pair reads; keys: of its request."""
+    scale = 4 if item_bytes == 1 else 0
+    return 2 * (keys if window is None else min(keys, window)) * (head_dim * item_bytes + scale)
 
-    lds_bytes: of one; left out: whether any could.
+
+def worth_splitting(
+    pairs: int, processors: int, read_bytes: int, partial_bytes: int, lds_bytes: int = _ALONE_LDS
+) -> bool:
+    """Whether splits save more time of reading than it takes to merge them.
+
+    pairs: of request and KV head, one workgroup each of the kernel that does not split, with `lds_bytes` of shared
+    memory; left out: the most that counts, for which splits save least.  read_bytes: what each reads.  partial_bytes:
+    partial results of all splits together.
+
+    Fewer bytes in flight than `_FAST_LDS` on each multiprocessor take as many times longer to read.  Partial results
+    are written and read, and nothing runs beside either.
     """
-    return pairs * lds_bytes >= processors * _ENOUGH_LDS
+    held = min(lds_bytes, _ALONE_LDS)
+    saved = read_bytes * (processors * _FAST_LDS - pairs * held)
+    return saved > (processors * _MERGE_BYTES + 4 * partial_bytes) * held
 
 
 def default_splits(workgroups: int, requests: int, kv_heads: int, keys: int, head_dim: int, tile: int) -> int:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.runtime.calls.splits import default_splits, enough_alone, worth_having
+from assay.runtime.calls.splits import default_splits, pair_bytes, worth_having, worth_splitting
 
 # Keys that the kernel rounds a split up to.
 SPLIT_GRANULE = 32
@@ -46,29 +46,37 @@ def test_workgroups_beyond_a_full_shared_memory_are_not_worth_having(resident, l
 
 
 @pytest.mark.parametrize(
-    ("pairs", "processors", "lds_bytes", "expected"),
+    ("pairs", "keys", "head_dim", "item_bytes", "splits", "lds_bytes", "expected"),
     [
-        (512, 132, 20_224, True),  # FP8 rows on an H200: 128 x 1,024 keys took 48 us in two splits, 43 in none
-        (480, 132, 20_224, False),  # and fewer pairs of long contexts gain by splits
-        (640, 132, 11_008, False),
-        (4096, 132, 0, False),
-        (75, 132, 131_072, True),
-        (74, 132, 131_072, False),
+        # As an H200 has it: microseconds split / not split.
+        (512, 1024, 128, 1, 2, 20_224, False),  # 48.1 / 43.3
+        (448, 4096, 128, 1, 2, 20_224, True),  # g4: 130.9 / 146
+        (264, 4096, 128, 1, 5, 20_224, True),  # 84 / 123
+        (128, 256, 64, 2, 2, 69_632, False),  # 7.7 / 5.2
+        (72, 64, 128, 1, 2, 20_224, False),  # 5.9 / 4.1
+        (32, 32768, 128, 2, 4, 136_192, True),
+        (4, 512, 128, 2, 4, 136_192, True),
+        (1, 32768, 128, 2, 128, 136_192, True),
     ],
 )
-def test_workgroups_that_read_fast_enough_without_splits(pairs, processors, lds_bytes, expected):
-    assert enough_alone(pairs, processors, lds_bytes) == expected
-    assert not expected or enough_alone(pairs, processors)
+def test_splits_are_worth_what_was_measured(pairs, keys, head_dim, item_bytes, splits, lds_bytes, expected):
+    read, partial = pair_bytes(keys, None, head_dim, item_bytes), 4 * pairs * 8 * splits * head_dim
+    assert worth_splitting(pairs, 132, read, partial, lds_bytes) == expected
 
 
-@given(st.integers(1, 4000), st.integers(1, 200), st.integers(1, 131_072), st.integers(1, 16))
-def test_where_both_ways_have_kernels_of_one_size_it_decides_nothing(pairs, processors, lds_bytes, resident):
-    workgroups = processors * worth_having(resident, lds_bytes)
-    splits = default_splits(workgroups, pairs, 1, pairs * 8192, 128, 64)
-    fit = round(131_072 / lds_bytes)
-    # Rounding to whole workgroups alone may admit a few more.
-    if splits > 1 and fit and abs(131_072 / lds_bytes - fit) < fit / 16:
-        assert not enough_alone(pairs, processors, lds_bytes)
+def test_a_pair_reads_what_its_window_shows_with_its_scales():
+    assert pair_bytes(1000, None, 128, 2) == 2 * 1000 * 256
+    assert pair_bytes(1000, 100, 64, 1) == 2 * 100 * 68
+    assert pair_bytes(50, 100, 64, 1) == 2 * 50 * 68
+
+
+NUMBERS = st.integers(1, 1 << 40)
+
+
+@given(st.integers(1, 4000), st.integers(1, 200), NUMBERS, NUMBERS, st.integers(0, 232_448))
+def test_no_row_makes_splits_worth_less_than_the_largest_does(pairs, processors, read, partial, lds_bytes):
+    if worth_splitting(pairs, processors, read, partial):
+        assert worth_splitting(pairs, processors, read, partial, lds_bytes)
 
 
 TILES = st.sampled_from([16, 32, 64, 128])

@@ -8,7 +8,6 @@ import assay.runtime
 from assay.bundle import Bundle
 from assay.bundle.opening import open_whole
 from assay.runtime import ArgumentError, NoMatchError, UnknownRowError, fast
-from assay.runtime.calls import splits
 from assay.runtime.kernels import Kernels, _runs_on
 
 from .decode_inputs import Engine, assert_close
@@ -70,21 +69,27 @@ def test_a_batch_that_fills_the_device_is_not_split(kernels):
     assert families(kernels.plan(*many.arguments, **many.scales)) == ONE
 
 
-@pytest.mark.parametrize(("requests", "families"), [(6, ONE), (4, TWO)])
+@pytest.mark.parametrize(("length", "window", "families"), [(500, None, ONE), (900, None, TWO), (900, 300, ONE)])
 @pytest.mark.parametrize("short", [False, True])
-def test_a_batch_that_reads_fast_enough_without_is_not_split_by_default(
-    unsplit_bundle, monkeypatch, short, requests, families
-):
-    """40 KiB of 128 on each of 4 processors are 10 workgroups of the unsplit row, where 32 would fill the device."""
-    monkeypatch.setattr(splits, "_ENOUGH_LDS", 40 << 10)
-    engine, recorder = Engine(lengths=(700,) * requests), Recorder()
+def test_splits_that_would_gain_less_than_the_merge_takes_are_not_made(unsplit_bundle, short, length, window, families):
+    """On a device with room for 32 workgroups and a call of 12."""
+    engine, recorder = Engine(lengths=(length,) * 6), Recorder()
     opened = open_whole(unsplit_bundle) if short else Bundle.open(unsplit_bundle)
     targets = _runs_on(opened, recorder.device) if short else opened.manifest.targets
     with Kernels(opened, targets, recorder) as kernels:
-        kernels.decode_attention(*engine.arguments, **engine.scales)
+        kernels.decode_attention(*engine.arguments, **engine.scales, sliding_window=window)
         assert [launch[1].partition("/")[0] for launch in recorder.launches] == families
         asked = kernels.plan(*engine.arguments, **engine.scales, num_splits=2)
         assert [stage.row.family for stage in asked.stages] == TWO
+
+
+def test_without_a_row_that_does_not_split_there_are_as_many_splits_as_fill_the_device(unsplit_bundle):
+    engine = Engine(lengths=(500,) * 6)
+    with Bundle.open(unsplit_bundle) as bundle, Kernels(bundle, bundle.manifest.targets, Recorder()) as kernels:
+        rows = [row.id for row in kernels.rows("decode_attention_unsplit")]
+        plan = kernels.plan(*engine.arguments, **engine.scales, forbid_rows=rows)
+        assert [stage.row.family for stage in plan.stages] == TWO
+        assert plan.stages[0].grid[2] == 2
 
 
 def test_partial_results_that_a_caller_has_buffers_for_are_filled(kernels):
