@@ -89,8 +89,8 @@ def _launch(document: Mapping[str, Any]) -> list[str]:
         lines += [f"| {name} | {figures['median']:.2f} |" for name, figures in parts.items()]
         loading = parts["load"]["median"] + parts["loading the modules"]["median"]
         lines.append(
-            f"\nLoading bundle and kernels, 'load' and 'loading the modules', takes {loading:.1f} ms of it; the rest is imports, "
-            "planning and the first run of Python code."
+            f"\nLoading bundle and kernels, 'load' and 'loading the modules', takes {loading:.1f} ms of it; the rest "
+            "is imports, planning and the first run of Python code."
         )
     lines.append(f"\nOpening the bundle takes {document['open_ms']:.2f} ms.")
     return lines

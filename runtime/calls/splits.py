@@ -11,8 +11,8 @@ _LEAST_KEYS = 32
 _FEW_SPLITS = 16
 # Shared memory, and so loads in flight, beyond which more workgroups on a multiprocessor read no faster and only leave
 # more splits to merge.  Measured on an H200.
-_FULL_LDS = 128 << 10
-# What decides whether to split at all, fitted to 880 shapes on an H200 (docs/decisions.md): shared memory that each
+_FULL_LDS = 136 << 10
+# What decides whether to split at all, fitted to 808 shapes on an H200 (docs/decisions.md): shared memory that each
 # multiprocessor must hold to read at full speed, what of it one workgroup uses at most, and what each multiprocessor
 # reads in the time that a second kernel takes.
 _FAST_LDS, _ALONE_LDS, _MERGE_BYTES = 80 << 10, 64 << 10, 160 << 10

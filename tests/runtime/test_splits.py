@@ -39,7 +39,16 @@ def test_default_splits(workgroups, requests, kv_heads, keys, head_dim, tile, ex
 
 @pytest.mark.parametrize(
     ("resident", "lds_bytes", "expected"),
-    [(12, 17_792, 7), (6, 34_560, 4), (1, 134_144, 1), (2, 101_376, 1), (10, 11_392, 10), (2, 0, 2), (1, 200_192, 1)],
+    [
+        (12, 17_792, 8),
+        (5, 38_656, 4),
+        (6, 34_560, 4),
+        (1, 134_144, 1),
+        (2, 101_376, 1),
+        (10, 11_392, 10),
+        (2, 0, 2),
+        (1, 200_192, 1),
+    ],
 )
 def test_workgroups_beyond_a_full_shared_memory_are_not_worth_having(resident, lds_bytes, expected):
     assert worth_having(resident, lds_bytes) == expected
