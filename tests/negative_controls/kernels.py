@@ -40,6 +40,15 @@ QUERIES = {
     "alignment": 16,
     "offset_bits": 64,
 }
+UNSPLIT = {
+    "family": "decode_attention_unsplit",
+    "head_dim": 64,
+    "block_m": 8,
+    "kv_format": "fp8_per_token_head",
+    "window": True,
+    "sinks": True,
+    "reader": "packed",
+}
 MERGE = {"family": "merge_splits", "head_dim": 64, "sinks": True, "most_splits": 128}
 
 

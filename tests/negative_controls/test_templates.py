@@ -9,11 +9,12 @@ from assay.qualify.emulation import emulate_in_worker
 from tests.specs import SHIPPED, edit
 
 from .extend_mutations import EXTEND_MUTATIONS
-from .kernels import DECODE, EXTEND, MERGE, QUERIES, compiled, sampled
+from .kernels import DECODE, EXTEND, MERGE, QUERIES, UNSPLIT, compiled, sampled
 
 # What the kernels under test are rendered from, by family.
 TEMPLATES = {
     "decode_attention": ("templates/decode_attention.py.j2", "templates/attention_bf16.j2"),
+    "decode_attention_unsplit": ("templates/decode_attention_unsplit.py.j2", "templates/decode_attention.py.j2"),
     "merge_splits": ("templates/merge_splits.py.j2",),
     "kv_store": ("templates/kv_store.py.j2", "templates/kv_codes.j2"),
     "kv_reconstruct": ("templates/kv_reconstruct.py.j2", "templates/kv_codes.j2"),
@@ -113,6 +114,25 @@ QUERIES_MUTATIONS = {
         "< tl.minimum(split_end, row_end + 4096)",
     ),
 }
+# What is its own in the kernel that does not split; the rest is stage 1's.
+UNSPLIT_MUTATIONS = {
+    "sink dropped from the output": ("    out = out * (1.0 / (1.0 + tl.exp2(sink - denominator)))[:, None]\n", ""),
+    "sink twice in the output": ("(1.0 + tl.exp2(sink - denominator))", "(1.0 + 2.0 * tl.exp2(sink - denominator))"),
+    "sink dropped from the LSE": ("+ tl.exp2(sink - top))", ")"),
+    "sink in base e": ("mask=is_row, other=0.0) * LOG2_E", "mask=is_row, other=0.0)"),
+    "sink of the first head": ("tl.load(sinks + heads,", "tl.load(sinks + 0 * heads,"),
+    "sinks of the first KV head": ("tl.load(sinks + heads,", "tl.load(sinks + query_rows,"),
+    "nothing subtracted for the sink": ("top = tl.maximum(denominator, sink)", "top = tl.zeros_like(sink)"),
+    "LSE in base two": ("denominator * LN_2", "denominator"),
+    "LSE of a request without keys": ('* LN_2, float("-inf"))', "* LN_2, 0.0)"),
+    "sum dropped from the LSE": ("denominator = row_max + tl.log2(row_sum)", "denominator = row_max"),
+    "keys before the window": ("split_start = visible_start", "split_start = 0"),
+    "last key left out": ("split_end = visible_end", "split_end = visible_end - 1"),
+    "outputs without head mask": ("dims[None, :], out, mask=in_row)", "dims[None, :], out)"),
+    "LSE without head mask": ("lse_rows, lse, mask=is_row)", "lse_rows, lse)"),
+    "stride of the LSE's heads ignored": ("heads * lse_stride_head", "heads"),
+    "stride of the requests taken for the heads'": ("heads * out_stride_head", "heads * out_stride_batch"),
+}
 MERGE_MUTATIONS = {
     "base two for the weights": ("sums += tl.exp(split_lse - pivot)", "sums += tl.exp2(split_lse - pivot)"),
     "base two for the sum": ("tl.sum(tl.exp(every_lse - pivot), 0)", "tl.sum(tl.exp2(every_lse - pivot), 0)"),
@@ -190,6 +210,14 @@ def test_a_wrong_merge_is_noticed(noticed, old, new):
 @pytest.mark.parametrize(("old", "new"), sampled(DECODE_MUTATIONS).values(), ids=sampled(DECODE_MUTATIONS))
 def test_a_wrong_decode_is_noticed(noticed, old, new):
     found = noticed(DECODE, old, new)
+    assert found
+    assert not found[0].startswith("load:")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("old", "new"), sampled(UNSPLIT_MUTATIONS).values(), ids=sampled(UNSPLIT_MUTATIONS))
+def test_a_wrong_kernel_that_does_not_split_is_noticed(noticed, old, new):
+    found = noticed(UNSPLIT, old, new)
     assert found
     assert not found[0].startswith("load:")
 
