@@ -104,6 +104,9 @@ class Prepared:
         self._launch = driver.launch
         self._lock = threading.Lock()
 
+    def __repr__(self) -> str:
+        return f"<{self.row.family} row {self.row.id}, grid {' x '.join(map(str, self.grid))}>"
+
     @property
     def pointer_names(self) -> tuple[str, ...]:
         """The order of addresses."""

@@ -29,6 +29,9 @@ class BoundDecode:
         # Streams that the framework was told of: once is enough, it waits for them when the memory is given back.
         self._streams: set[int] = set()
 
+    def __repr__(self) -> str:
+        return f"<decode call: {', '.join(map(repr, self.stages)) or 'no request'}>"
+
     @property
     def out(self) -> Any:
         """The output, of q's shape."""

@@ -60,7 +60,11 @@ def test_the_first_call_and_later_ones_give_the_same_bits_as_the_plan(kernels):
 
 def test_two_splits_are_two_kernels(kernels):
     engine = Engine(lengths=(70, 70))
-    assert families(kernels.plan(*engine.arguments, **engine.scales, num_splits=2)) == TWO
+    plan = kernels.plan(*engine.arguments, **engine.scales, num_splits=2)
+    assert families(plan) == TWO
+    first, merge = (stage.row.id for stage in plan.stages)
+    said = f"<decode_attention row {first}, grid 2 x 2 x 2>, <merge_splits row {merge}, grid 2 x 4 x 1>"
+    assert repr(plan) == f"<decode call: {said}>"
 
 
 def test_a_batch_that_fills_the_device_is_not_split(kernels):
