@@ -18,7 +18,10 @@ from .tensors import Case, dense
 
 FORMATS = ("bf16", "fp8_per_token_head", "int8_per_token_head")
 # Row scales of codes lie this far apart inside one request.
-_SCALES = (1e-13, 5e-3)
+_SCALES = {"k": (1e-13, 5e-3), "v": (1e-13, 1e-3)}
+# One key in so many has a scale of V from the upper half, the newest among them.  Were they few, or V as large for few
+# keys as for many, outputs would be lost in the tolerance, or kernels that round weights to BF16 would break it.
+_HEAVY = 4
 _SLOTS_UNUSED = 5
 
 
@@ -67,10 +70,11 @@ def call(shape: CallShape) -> Case:
     unused = np.setdiff1d(np.arange(slots), indices)
     size = (batch, shape.rows, q_heads, shape.head_dim) if shape.rows > 1 else (batch, q_heads, shape.head_dim)
     last = np.array(shape.keys, np.int64) - 1
+    growth, heavy = _weights(shape, slots, indices)
     arrays = {
         "q": to_bf16(rng.standard_normal(size)),
-        **_cache(rng, shape, slots, unused, "k"),
-        **_cache(rng, shape, slots, unused, "v"),
+        **_cache(rng, shape, unused, "k", np.ones(slots), np.zeros(slots, bool)),
+        **_cache(rng, shape, unused, "v", growth, heavy),
         "indptr": np.cumsum([0, *shape.keys]).astype(np.int32),
         "indices": indices,
         "q_positions": last if shape.rows == 1 else last[:, None] - np.arange(shape.rows - 1, -1, -1),
@@ -91,13 +95,32 @@ def call(shape: CallShape) -> Case:
     return Case(shape.label, tensors, scalars, dims, ("out", "lse"), {"kv_format": shape.kv_format})
 
 
+def _weights(
+    shape: CallShape, slots: int, indices: NDArray[np.integer]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Of each slot's V: its magnitude, as the square root of the keys that average it out, and whether it is heavy."""
+    growth, heavy, first = np.ones(slots), np.zeros(slots, bool), 0
+    for keys in shape.keys:
+        listed = indices[first : first + keys]
+        growth[listed] = math.sqrt(min(keys, shape.window or keys))
+        heavy[listed[::-1][::_HEAVY]] = True
+        first += keys
+    return growth, heavy
+
+
 def _cache(
-    rng: np.random.Generator, shape: CallShape, slots: int, unused: NDArray[np.integer], name: str
+    rng: np.random.Generator,
+    shape: CallShape,
+    unused: NDArray[np.integer],
+    name: str,
+    growth: NDArray[np.float64],
+    heavy: NDArray[np.bool_],
 ) -> dict[str, NDArray[Any]]:
     """Rows [slots, kv_heads, head_dim], and their scales [slots, kv_heads] where they are codes."""
-    size = (slots, shape.kv_heads, shape.head_dim)
+    size = (len(growth), shape.kv_heads, shape.head_dim)
     if shape.kv_format == "bf16":
-        rows = to_bf16(np.float32(0.5) * rng.standard_normal(size, np.float32))
+        spread = {"k": 0.5, "v": 0.15}[name]
+        rows = to_bf16(np.float32(spread) * growth[:, None, None] * rng.standard_normal(size))
         rows[unused] = NAN_BF16
         return {f"{name}_cache": rows}
     if shape.kv_format == "int8_per_token_head":
@@ -105,7 +128,10 @@ def _cache(
     else:
         codes, poison = rng.choice(finite_e4m3fn_codes(), size), E4M3FN_NAN[0]
     codes[unused] = poison
-    scales = (10.0 ** rng.uniform(*map(math.log10, _SCALES), size[:2])).astype(np.float32)
+    low, high = _SCALES[name]
+    scales = 10.0 ** rng.uniform(math.log10(low), math.log10(high), size[:2])
+    scales = np.where(heavy[:, None], high * rng.uniform(0.5, 1.0, size[:2]), scales)
+    scales = (scales * growth[:, None]).astype(np.float32)
     scales[unused] = np.nan
     return {f"{name}_cache": codes, f"{name}_scale": scales}
 

@@ -214,6 +214,11 @@ class Chooser:
             return forbid_rows
         return (*row_ids(forbid_rows), *self.switched_off)
 
+    def check_forbidden(self, forbid_rows: Collection[str]) -> None:
+        """Whether all of these are rows' ids.  Raises ArgumentError, UnknownRowError."""
+        with _translated():
+            self._check_steering(None, forbid_rows)
+
     def _check_steering(self, force_row: str | None, forbid_rows: Collection[str]) -> None:
         """A misspelt kill switch that silently does nothing would leave the bad kernel running."""
         if faults := steering_faults(force_row, forbid_rows):

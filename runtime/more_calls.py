@@ -116,11 +116,12 @@ class MoreCalls:
         return prepared.row.id
 
     def workspace_size(
-        self, *, batch: int, q_heads: int, head_dim: int, rows: int = 1, num_splits: int = MOST_SPLITS
+        self, *, batch: int, q_heads: int, head_dim: int, rows: int = 1, num_splits: int | None = None
     ) -> int:
         """Bytes that `decode_attention` needs as a workspace; for any number of splits where none is named."""
         from .calls.workspace import workspace_bytes
 
+        num_splits = MOST_SPLITS if num_splits is None else num_splits
         sizes = {
             "batch": (batch, 0, None),
             "rows": (rows, 1, None),

@@ -67,13 +67,37 @@ class Planner:
         views = with_rows(views)
         sizes = decode_checks.check_call(views, options.window, options.splits, MOST_SPLITS)
         if sizes.batch == 0:
+            self._check_without_requests(views, sizes, options)
             return None
         if options.splits is None and "num_kv_splits" in views:
             raise ArgumentError([Fault("max_kv_splits", "None", "the most that num_kv_splits holds")])
         given = views if workspace is None else {**views, "workspace": workspace}
         call = _Call(_first_splits(views, options.splits), given, workspace, sizes, options, sm_scale)
-        splits = self._splits(call)
+        try:
+            splits = self._splits(call)
+        except NoMatchError:
+            # No row of stage 1 serves the call; one that does not split may.
+            if plan := self._unsplit(call, 1):
+                return plan
+            raise
         return self._unsplit(call, splits) or self._split(call, splits)
+
+    def _check_without_requests(
+        self, views: dict[str, TensorView], sizes: decode_checks.Sizes, options: Options
+    ) -> None:
+        """What is wrong with a call that launches nothing: an engine that warms up on one must not take it for right.
+
+        Raises ArgumentError, UnknownRowError.
+        """
+        self._owners(options)
+        self._executor.kernels.check_forbidden(options.steering.forbid_rows)
+        stage_1, merge = self._executor.contract(STAGE_1), self._executor.contract(MERGE)
+        read = by_kv_head({name: views[name] for name in STAGE_1_TENSORS if name in views}, sizes.kv_heads)
+        results = {name: views[name] for name in ("sinks", "out", "lse") if name in views}
+        dims = {"batch": 0, "rows": sizes.rows, "q_heads": sizes.q_heads, "head_dim": sizes.head_dim}
+        faults = stage_1.shape_faults(read, {}) + stage_1.own_type_faults(read)
+        if faults := faults + merge.shape_faults(results, dims) + merge.own_type_faults(results):
+            raise ArgumentError(faults)
 
     def _split(self, call: _Call, splits: int) -> Plan:
         """The plan of both stages."""
@@ -100,8 +124,8 @@ class Planner:
         forced = UNSPLIT in owners
         if (owners and not forced) or not self._executor.kernels.rows_if_any(UNSPLIT):
             return None
-        # Nobody asked for splits: a forced row makes none, and any other where they gain nothing.
-        free = options.splits is None and (forced or not self._gain(call, splits))
+        # Nobody asked for splits, and they gain nothing.
+        free = options.splits is None and not self._gain(call, splits)
         if fault := _must_split(call.views, 1 if free else splits):
             if forced:
                 raise ArgumentError([fault])
@@ -118,7 +142,7 @@ class Planner:
             if forced:
                 raise
             return None
-        if not forced and self._gain(call, splits, lds_bytes=kernel.row.lds_bytes):
+        if self._gain(call, splits, lds_bytes=kernel.row.lds_bytes):
             return None
         if call.workspace is not None:
             check_workspace(parts, call.workspace)
@@ -154,9 +178,11 @@ class Planner:
             raise ArgumentError(faults)
 
     def _splits(self, call: _Call) -> int:
-        """As many as asked for, or as fill the device."""
+        """As many as asked for, none for a forced row that makes none, or as fill the device."""
         if call.options.splits is not None:
             return call.options.splits
+        if UNSPLIT in self._owners(call.options):
+            return 1
         sizes, driver = call.sizes, self._executor.driver
         parts = Parts((sizes.batch, sizes.rows, sizes.q_heads, 1, sizes.head_dim), call.views)
         probe = self._with_parts(call, parts, ANY_ADDRESS, ANY_ADDRESS)

@@ -5,10 +5,13 @@ import itertools
 
 import numpy as np
 import pytest
+import yaml
 
 from assay import reference
+from assay.qualify.device.qualifying import _SIZES
 from assay.reference import attention, decode_attention, merge_splits
 from assay.reference.attention import CallShape
+from tests.specs import SHIPPED as SPECS
 
 torch = pytest.importorskip("torch")
 
@@ -89,3 +92,41 @@ def test_it_is_the_merge_of_what_stage_1_gives_however_it_is_split(rows, block_m
         merged, whole = merge_splits.expected(stage_2), attention.expected(whole_call)
         np.testing.assert_allclose(whole["out"], merged["out"], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(whole["lse"], merged["lse"], rtol=1e-9, atol=1e-12)
+
+
+SIZES = [{"keys": keys, "kv_heads": kv_heads, "window": window} for keys, kv_heads, _, window, _ in _SIZES]
+SIZES += [{"keys": (keys,)} for keys in (1, 2, 3, 5, 17, 300)]
+TOLERANCE = yaml.safe_load((SPECS / "families" / "decode_attention.yaml").read_text())["tolerance"]
+
+
+def outside(actual, expected):
+    """Elements that the family's tolerance does not admit."""
+    return np.abs(actual - expected) > TOLERANCE["absolute"] + TOLERANCE["relative"] * np.abs(expected)
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=lambda sizes: str(sizes["keys"]))
+@pytest.mark.parametrize("kv_format", attention.FORMATS)
+@pytest.mark.parametrize("seed", range(3))
+def test_outputs_that_are_wrong_by_a_fifth_are_outside_the_tolerance(seed, kv_format, sizes):
+    """However many keys average out, and however small most of their scales are."""
+    case = attention.call(CallShape(head_dim=64, gqa=6, kv_format=kv_format, seed=seed, **sizes))
+    out = attention.expected(case)["out"]
+    for factor in (0.0, 0.8, 1.2):
+        assert outside(out * factor, out).any(), factor
+
+
+@pytest.mark.parametrize("keys", [1, 2, 3, 4, 16, 70, 2048])
+@pytest.mark.parametrize("kv_format", attention.FORMATS)
+def test_weights_rounded_to_bf16_as_kernels_do_are_within_the_tolerance(kv_format, keys):
+    for seed in range(10):
+        case = attention.call(CallShape(head_dim=128, gqa=8, kv_format=kv_format, keys=(keys,), seed=seed))
+        q = torch.from_numpy(case.tensors["q"].view.copy()).view(torch.bfloat16).double()[0]
+        order = torch.from_numpy(case.tensors["indices"].view.copy()).long()
+        k, v = (decoded(case, name)[order, 0] for name in "kv")
+        scores = case.scalars["sm_scale"] * q @ k.T
+        weights = torch.exp(scores - scores.amax(1, keepdim=True))
+        scale = torch.ones(keys, dtype=torch.float64)
+        if kv_format != "bf16":
+            scale = torch.from_numpy(case.tensors["v_scale"].view.copy()).double()[order, 0]
+        rounded = (weights * scale).bfloat16().double() @ (v / scale[:, None]) / weights.sum(1, keepdim=True)
+        assert not outside(rounded.bfloat16().double().numpy(), attention.expected(case)["out"][0]).any()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import assay.runtime
-from assay.runtime import ArgumentError, NoMatchError, NotLoadedError, UnknownRowError
+from assay.runtime import ArgumentError, AssayRuntimeError, NoMatchError, NotLoadedError, UnknownRowError
 from assay.runtime.drivers.emulator import EmulatedFault
 
 from .decode_inputs import Engine, assert_close
@@ -154,6 +154,31 @@ def test_an_empty_batch_is_answered_without_a_launch(kernels):
     out = kernels.decode_attention(*engine.arguments, **engine.scales)
     assert out.shape == (0, 4, 64)
     assert kernels.usage() == {}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"force_row": "nosuch"}, "no row 'nosuch'"),
+        ({"forbid_rows": ["nosuch"]}, "no row 'nosuch'"),
+        ({"out": torch.zeros(0, 4, 64)}, "out: elements of f32"),
+        ({"out": torch.zeros(0, 5, 64, dtype=torch.bfloat16)}, "out, dimension q_heads: 5"),
+        ({"sinks": torch.zeros(9)}, "sinks, dimension q_heads: 9"),
+        ({"indptr": torch.zeros(1)}, "indptr: elements of f32"),
+        ({"indptr": torch.zeros(5, dtype=torch.int32)}, "indptr, dimension batch_plus_1: 5"),
+        ({"q_positions": torch.zeros(0)}, "q_positions: elements of f32"),
+    ],
+)
+def test_an_empty_batch_that_is_wrong_is_not_taken_for_right(kernels, wrong, said):
+    """An engine that warms up on one would find out with its first request."""
+    engine = Engine(lengths=())
+    for name in {"indptr", "q_positions"} & wrong.keys():
+        setattr(engine, name, wrong[name])
+    given = {name: value for name, value in wrong.items() if not hasattr(engine, name)}
+    with pytest.raises(AssayRuntimeError, match=said):
+        kernels.decode_attention(*engine.arguments, **engine.scales, **given)
+    with pytest.raises(AssayRuntimeError, match=said):
+        kernels.plan(*engine.arguments, **engine.scales, **given)
 
 
 def test_queries_that_stand_before_the_end_of_their_keys(kernels):
@@ -540,6 +565,12 @@ def test_a_scale_of_any_size_is_refused_by_name(kernels, value):
 def test_a_workspace_of_impossible_sizes_has_no_size(kernels, sizes):
     with pytest.raises(ArgumentError, match=next(iter(sizes))):
         kernels.workspace_size(**{"batch": 1, "q_heads": 8, "head_dim": 64, **sizes})
+
+
+def test_a_workspace_for_any_number_of_splits(kernels):
+    sizes = {"batch": 2, "q_heads": 8, "head_dim": 64}
+    largest = kernels.workspace_size(**sizes, num_splits=128)
+    assert kernels.workspace_size(**sizes) == kernels.workspace_size(**sizes, num_splits=None) == largest
 
 
 class Lying:

@@ -96,6 +96,25 @@ def test_without_a_row_that_does_not_split_there_are_as_many_splits_as_fill_the_
         assert plan.stages[0].grid[2] == 2
 
 
+def test_calls_that_only_a_row_that_does_not_split_serves_need_no_stage_1(unsplit_bundle):
+    """Groups of 8, where stage 1 has rows for 2, and two of which stage 1 may not have a row."""
+    many, few = Engine(lengths=(33, 8), gqa=8), Engine(lengths=(33, 8))
+    with (
+        Bundle.open(unsplit_bundle) as bundle,
+        Kernels(bundle, bundle.manifest.targets, recorder := Recorder()) as kernels,
+    ):
+        stage_1 = [row.id for row in kernels.rows("decode_attention")]
+        forced = kernels.plan(*many.arguments, **many.scales, num_splits=1).stages[0].row.id
+        for engine, steering in ((many, {}), (many, {"force_row": forced}), (few, {"forbid_rows": stage_1})):
+            assert families(kernels.plan(*engine.arguments, **engine.scales, **steering)) == ONE
+        with pytest.raises(NoMatchError):
+            kernels.plan(*many.arguments, **many.scales, num_splits=2)
+        # And none is loaded for a forced row.
+        recorder.loaded.clear()
+        kernels.plan(*few.arguments, **few.scales, force_row=forced)
+        assert not [label for label in recorder.loaded if label.startswith("decode_attention/")]
+
+
 def test_partial_results_that_a_caller_has_buffers_for_are_filled(kernels):
     engine = Engine(lengths=(70, 5))
     batch, heads, head_dim = engine.q.shape
