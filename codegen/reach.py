@@ -12,6 +12,7 @@ from typing import Any
 from assay.bundle.faults import Fault
 
 from .admitted import Axes, Places, admitted, excludes_any, fold, holds_at
+from .predicates import test_holds
 from .records import spell
 from .spec_checks import target_facts
 from .spec_models import FamilyFile, TargetFile
@@ -25,9 +26,14 @@ def check_reach(parsed: Parsed[FamilyFile], targets: Iterable[TargetFile]) -> li
     """Rules of one family that match no problem on any target, constraints that exclude all, problems left untried."""
     family, source = parsed.model, parsed.source
     axes = {name: axis.values for name, axis in family.axes.items()}
-    unused = dict(_rules(family))
+    targets = list(targets)
+    unused = {path: when for path, when in _rules(family) if _concerns(when, targets)}
     untried: list[str] = []
-    constrained = {("constraints", index, "when"): constraint for index, constraint in enumerate(family.constraints)}
+    constrained = {
+        ("constraints", index, "when"): constraint
+        for index, constraint in enumerate(family.constraints)
+        if _concerns(constraint.when, targets)
+    }
     some_admitted = False
     for target in targets:
         facts = target_facts(target)
@@ -56,6 +62,12 @@ def check_reach(parsed: Parsed[FamilyFile], targets: Iterable[TargetFile]) -> li
         given = f"{len(untried)} problems without a candidate, such as {'; '.join(untried[:_SHOWN_PROBLEMS])}"
         faults.append(Fault(source.where(("candidates",), key=True), given, "at least one launch for every problem"))
     return faults
+
+
+def _concerns(when: Mapping[str, Any], targets: Iterable[TargetFile]) -> bool:
+    """Whether it is about targets that there are: a family may be shared, and speak of a backend without any."""
+    test = when.get("target.backend")
+    return test is None or any(test_holds(test, target.backend) for target in targets)
 
 
 def _rules(family: FamilyFile) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:

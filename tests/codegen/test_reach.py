@@ -60,3 +60,23 @@ def test_a_problem_without_a_candidate_is_named(specs):
 def test_an_integer_test_that_no_value_meets_never_matches(specs):
     edit(specs, FAMILY, "  - when: {alignment: 16}", "  - when: {alignment: {at_least: 32}}")
     assert any("never matches" in fault for fault in faults_of(specs))
+
+
+def test_a_family_may_speak_of_a_backend_that_has_no_target_here(specs):
+    edit(specs, FAMILY, "  - when: {alignment: 16}", "  - when: {target.backend: cuda}")
+    edit(
+        specs,
+        FAMILY,
+        "constraints:\n",
+        "constraints:\n  - when: {target.backend: cuda}\n    require: {width: 64}\n    reason: x\n",
+    )
+    (specs / "targets" / "sm90.yaml").unlink()
+    assert {parsed.model.backend for parsed in load_specs(specs).targets.values()} == {"hip"}
+    # Of a backend that has one, it is a fault as ever.
+    edit(
+        specs,
+        FAMILY,
+        "  - when: {target.backend: cuda}\n    require",
+        "  - when: {target.backend: hip, width: 64}\n    require",
+    )
+    assert any("excludes nothing" in fault for fault in faults_of(specs))
