@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from .conditions import NOT_GIVEN, Condition
@@ -13,6 +13,7 @@ from .table import exclusion, id_set, impossible_values, in_order, known_fields
 
 NEAREST = 8
 """How many of the rows that do not serve a request a message tells more of."""
+_NAMED = 3
 
 
 class Failure(Record):
@@ -57,8 +58,8 @@ class Verdict(Record):
 class NoMatch(BundleError):
     """No row serves the request. `.verdicts` holds every row of the family, nearest first.
 
-    `str` says what the bundle covers, then lists all rows, those beyond the nearest on one short line each; where the
-    caller forced a row, that row alone.
+    `str` says what the bundle covers, then the nearest rows, then the others by their first failed condition, one line
+    for all that fail it; where the caller forced a row, that row alone.
     """
 
     def __init__(self, verdicts: tuple[Verdict, ...], request: Mapping[str, Any], force: str | None = None):
@@ -91,8 +92,18 @@ class NoMatch(BundleError):
         lines += ["  nearest first:", *(f"  {verdict}" for verdict in self.verdicts[:NEAREST])]
         if further := self.verdicts[NEAREST:]:
             lines.append(f"  … and {len(further)} more by their first failed condition (explain() lists them in full):")
-            lines += [f"  {v.row.id}: {v.failed[0] if v.failed else v.excluded}" for v in further]
+            lines += [f"  {line}" for line in _grouped(further)]
         return "\n".join(lines)
+
+
+def _grouped(verdicts: Iterable[Verdict]) -> Iterator[str]:
+    """A line for each first failed condition, with its rows: the first few by name."""
+    groups: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        groups.setdefault(str(verdict.failed[0]) if verdict.failed else verdict.excluded, []).append(verdict.row.id)
+    for failure, ids in groups.items():
+        more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+        yield f"{', '.join(ids[:_NAMED])}{more}: {failure}"
 
 
 def explain(

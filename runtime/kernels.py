@@ -276,7 +276,12 @@ class Kernels(_Parts):
             attn_lse, out, None, None,
         )  # fmt: skip
         options = self._options(sliding_window, logit_cap, max_kv_splits, self._steer(None, ()))
-        return self._decode.run(inputs, options, sm_scale, stream)
+        try:
+            return self._decode.run(inputs, options, sm_scale, stream)
+        except Exception as error:
+            from .renaming import as_paged  # Here and not above: a call that is served does without.
+
+            raise as_paged(error) from None
 
     def close(self) -> None:
         """Unload everything and close the bundle. Selections made stay valid; nothing can be launched any more."""

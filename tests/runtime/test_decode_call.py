@@ -143,7 +143,7 @@ def test_partial_buffers_may_have_more_splits_than_are_used_but_not_fewer(kernel
     out = kernels.decode_paged_attention(*arguments, logits, lse, counts, 3, head_dim**-0.5, **engine.scales)
     assert_close(out, engine.attention()[0])
     assert (logits[:, :, 3:] == 7).all()
-    with pytest.raises(ArgumentError, match="partial_out, dimension splits: 2 elements; allowed: at least 3"):
+    with pytest.raises(ArgumentError, match="attn_logits, dimension splits: 2 elements; allowed: at least 3"):
         kernels.decode_paged_attention(
             *arguments, logits[:, :, :2], lse, counts, 3, head_dim**-0.5, **engine.scales
         )  # fmt: skip

@@ -65,7 +65,7 @@ def at_the_end(memory, like):
     return memory.flatten().view(torch.uint8)[-size:].view(like.dtype).view(like.shape)
 
 
-SPELLED = {"attn_logits": "partial_out", "attn_lse": "partial_lse", "k": "k_cache", "v": "v_cache"}
+SPELLED = {"k": "k_cache", "v": "v_cache"}
 WRITTEN = {False: ("out", "lse", "workspace"), True: ("out", "attn_logits", "attn_lse")}
 PAIRS = [
     (paged, written, other)
@@ -147,7 +147,7 @@ def test_partial_results_interleaved_in_one_buffer_are_no_overlap(emulated):
             *arguments, buffer[..., :head_dim], buffer[..., head_dim], counts, 2, head_dim**-0.5, **engine.scales
         )
         assert_close(out, engine.attention()[0])
-    with pytest.raises(ArgumentError, match=r"partial_(out|lse): shares up to .* with partial_(out|lse)"):
+    with pytest.raises(ArgumentError, match=r"attn_(logits|lse): shares up to .* with attn_(logits|lse)"):
         emulated.decode_paged_attention(
             *arguments, buffer[..., :head_dim], buffer[..., 1], counts, 2, head_dim**-0.5, **engine.scales
         )
