@@ -138,6 +138,15 @@ def test_a_missing_or_damaged_bundle_is_2(assay, shipped, tmp_path):
     assert assay("run", tmp_path, "merge_splits").status == 2
 
 
+@pytest.mark.parametrize("call", [("merge_splits",), (*DECODE, "keys=9")], ids=["cases", "one call"])
+@pytest.mark.parametrize("kind", ["variants", "sources", "objects"])
+def test_damage_in_what_is_read_late_is_2_and_named(assay, shipped, damaged, kind, call):
+    path, parts = damaged(shipped, kind)
+    ran = assay("run", path, *call)
+    assert (ran.status, ran.out) == (2, "")
+    assert [part for part in parts if f"{path}: {part}: " not in ran.said] == []
+
+
 @pytest.mark.parametrize("device", ["cuda:99", "hip:99", "emulator:gfx1200"])
 def test_a_device_that_is_not_there_is_4_with_the_reason(run, device):
     ran = run("merge_splits", "--device", device)
