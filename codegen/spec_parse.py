@@ -46,7 +46,7 @@ def _fault(source: YamlSource, model: type[BaseModel], error: Any) -> Fault:
     if kind == "missing":
         return Fault(source.where(path[:-1]), f"missing key {last!r}", _described(model, path))
     if "[key]" in error["loc"]:
-        return Fault(source.where(path, key=True), f"key {error['input']!r}", _PATTERNS[error["ctx"]["pattern"]])
+        return Fault(source.where(path, key=True), f"key {error['input']!r}", _allowed_key(error), _hint(error))
     # What stands in a list has no key of its own: the list's key says what it is about.
     key = next((part for part in reversed(path) if isinstance(part, str)), "")
     given = f"{key}: {error['input']!r}" if key else repr(error["input"])
@@ -83,8 +83,18 @@ def _allowed(model: type[BaseModel], path: KeyPath, error: Any) -> str:
     if kind == "string_pattern_mismatch" or kind.endswith("_type"):
         return _wanted(_annotation(model, path))
     if "expected" in context:
-        return str(context["expected"]).replace("'", "")
+        return _listed(context["expected"])
     return error["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+
+
+def _allowed_key(error: Any) -> str:
+    """What a mapping's keys may be: words of a pattern, or a few names.  `_allowed` would tell of the key's value."""
+    context = error["ctx"]
+    return _PATTERNS[context["pattern"]] if "pattern" in context else _listed(context["expected"])
+
+
+def _listed(expected: Any) -> str:
+    return str(expected).replace("'", "")
 
 
 def _hint(error: Any) -> str:

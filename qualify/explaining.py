@@ -15,11 +15,12 @@ from rich.text import Text
 from assay.bundle import Bundle, BundleError, Fault, Row, Verdict, explain
 from assay.bundle.conditions import NOT_GIVEN
 from assay.bundle.faults import did_you_mean
-from assay.bundle.table import impossible_values, known_fields, with_products
+from assay.bundle.table import known_fields, with_products
 from assay.bundle.verdicts import NEAREST, covered, nearest_first, unknown_fields
 from assay.codegen.records import spell
 
 from . import terminal
+from .call_sizes import least_sizes
 from .evidence_summary import verdicts_of
 from .verification import file_fault
 
@@ -77,9 +78,9 @@ def explain_request(bundle: Path, family: str, request: dict[str, Any], as_json:
             raise BundleError(unreadable)
         with Bundle.open(bundle) as opened:
             rows = _rows_of(opened, family, target)
-            products = opened.manifest.families[family].get("products", {})
-            request = with_products(request, products, known_fields(opened.rows(family)))
-            _check_values(rows, request)
+            contract = opened.manifest.families[family]
+            _check_values(rows, contract, request)
+            request = with_products(request, contract.get("products", {}), known_fields(opened.rows(family)))
             answer = _answer(opened, rows, request, every_problem=as_json)
     except BundleError as error:
         _warn(map(str, error.faults), "red")
@@ -102,9 +103,14 @@ def _rows_of(bundle: Bundle, family: str, target: Any) -> list[Row]:
     return [row for row in rows if target in (None, row.target)]
 
 
-def _check_values(rows: list[Row], request: dict[str, Any]) -> None:
-    """Values that no call can have, which would otherwise pass for a call that merely nothing answers."""
-    said = list(impossible_values(rows, request).values())
+def _check_values(rows: list[Row], contract: dict[str, Any], request: dict[str, Any]) -> None:
+    """Values that no call can have, which would otherwise pass for a call that something or nothing answers."""
+    sizes = least_sizes(contract, rows)
+    said = [
+        f"{name}={value}: must be at least {sizes[name]}"
+        for name, value in request.items()
+        if name in sizes and type(value) is int and value < sizes[name]
+    ]
     kinds: dict[str, set[type]] = {}
     for condition in (condition for row in rows for condition in row.conditions):
         values = condition.value if isinstance(condition.value, tuple) else (condition.value,)

@@ -40,6 +40,19 @@ def place_bundle(
     return identity
 
 
+def folder_fault(option: str, folder: Path) -> Fault | None:
+    """Why no file can be put into a folder, which may have to be made first: told before minutes of work."""
+    # A link that leads nowhere is there as well, and no folder is made in its place.
+    nearest = next((path for path in (folder, *folder.parents) if os.path.lexists(path)), folder)
+    if not nearest.is_dir():
+        given = "a file" if nearest.exists() else "a link to what is not there"
+    elif not os.access(nearest, os.W_OK | os.X_OK):
+        given = "a folder that cannot be written"
+    else:
+        return None
+    return Fault(f"{option}: {folder}", f"{nearest} is {given}", "a folder to write to, or to be made")
+
+
 def _attested(path: Path, identity: str, made: Mapping[str, bytes]) -> dict[str, bytes]:
     """Evidence that the bundle at `path` has besides what this run made, if it is the very same bundle."""
     try:

@@ -102,8 +102,11 @@ def retarget(specs: SpecSet, options: RetargetOptions, begin: Callable[[int], Ca
 
 def _opened(options: RetargetOptions, other: TargetFile) -> Bundle:
     """The bundle, whole and with something to do in it.  Raises BadRequest with everything that speaks against it."""
-    faults = [fault] if (fault := file_fault(options.bundle)) else verify_bundle(options.bundle, object_faults)
-    faults += _place_faults(options.companion)
+    unreadable = file_fault(options.bundle)
+    faults = [unreadable] if unreadable else verify_bundle(options.bundle, object_faults)
+    # Beside what is no file there is no place either: a folder such as . has no name.
+    if options.out or not unreadable:
+        faults += _place_faults(options.companion)
     if other.backend != CUDA:
         faults.append(Fault("--for", f"{other.target} is a {other.backend} target", f"a target of backend {CUDA}"))
     if faults:

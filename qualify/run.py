@@ -27,7 +27,7 @@ from .emulating import EMULATED, require_emulation
 from .executing import Executions
 from .gates import Judgement
 from .interpreting import INTERPRETED, require_interpretation
-from .placing import place_bundle
+from .placing import folder_fault, place_bundle
 from .reports.formats import DEFAULT, FORMATS
 from .reports.json_report import report
 from .reports.record import RunRecord
@@ -90,6 +90,20 @@ class RunOptions:
     @property
     def bundle_path(self) -> Path:
         return self.folder / f"{self.target}{self._infix}.assay"
+
+    def place_faults(self) -> list[Fault]:
+        """Why what the run is to write cannot be written."""
+        if self.check:
+            return []
+        paths = [self.bundle_path, *(self.report_path(FORMATS[name].file) for name in self.reports)]
+        files = [("--out", path) for path in paths]
+        files += [("--lock" if self.lock else "--out", self.lock_path)] if self.update_lock else []
+        folders = dict.fromkeys((option, path.parent) for option, path in files)
+        faults = [fault for option, folder in folders if (fault := folder_fault(option, folder))]
+        named = [
+            Fault(f"{option}: {path}", "a folder", "the name of a file") for option, path in files if path.is_dir()
+        ]
+        return faults + named
 
 
 @dataclass

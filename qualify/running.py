@@ -16,7 +16,7 @@ from assay.reference.judging import limits_of
 from .device.calls import STAGE_1, Call, case_calls, decode_call
 from .device.checking import Check, Checking
 from .device.errors import BadRequest
-from .device.opening import Opened, open_bundle, open_device
+from .device.opening import Opened, open_device, open_undamaged
 from .device.qualifying import queries_of, worst
 from .device.rows import Built, Wanted, built_rows, matching, spelled
 
@@ -79,7 +79,7 @@ class RunResult:
 
 def run(request: RunRequest) -> RunResult:
     """Raises BadRequest for what cannot be meant, with all that is wrong, and NotAvailable without the device."""
-    with open_bundle(request.bundle) as bundle:
+    with open_undamaged(request.bundle) as bundle:
         if request.family not in bundle.families():
             known = bundle.families()
             hint = did_you_mean(request.family, known)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from assay.bundle import Fault
+from assay.bundle import BundleError, Fault
 from assay.codegen.cache import default_cache_directory
 from assay.codegen.specs import load_specs
 from assay.qualify import terminal
@@ -102,6 +102,8 @@ def qualify_command(
         evidence=tuple(level for level in PRODUCED_HERE if level in levels),
         workarounds=workarounds,
     )
+    if faults := options.place_faults():
+        raise BundleError(faults)
     with terminal.Progress(f"{target} {profile}") as progress:
         result = qualify(loaded, options, progress.start, progress.count)
     if as_json:

@@ -44,10 +44,11 @@ def run_command(
     KEY=VALUE is an axis of the problem, such as head_dim=128. Cases are those of the first row that matches, in the
     order of dispatch; the runtime picks the row that answers, and the table names it.
 
-    For decode_attention, any of batch=, keys= (of each request), kv_heads=, splits=, window_length=, sinks= and seed=
-    makes it one call of that size, stage 1 and merge together.
+    For decode_attention, any of batch=, gqa=, keys= (of each request), kv_heads=, splits=, window_length=, sinks= and
+    seed= makes it one call of that size: stage 1 and merge or, where nothing is split, one kernel of
+    decode_attention_unsplit.
 
-    Exit: 0 all within tolerance, 1 not all, 2 bad input, 4 the device is not there.
+    Exit: 0 all within tolerance, 1 not all, 2 bad input or a damaged bundle, 4 the device is not there.
     """
     if importlib.util.find_spec("numpy") is None:
         raise NotAvailable(Fault("run", "numpy is not installed", "", "pip install '.[build,emulate]'"))

@@ -14,6 +14,8 @@ from assay.codegen.cache import default_cache_directory
 from assay.codegen.expand import Selection, expand
 from assay.codegen.specs import SpecSet, load_specs
 from assay.qualify import terminal
+from assay.qualify.device.errors import BadRequest
+from assay.qualify.placing import folder_fault
 
 from .options import (
     FAILED,
@@ -57,9 +59,7 @@ class CompilerVersion(click.ParamType):
     multiple=True,
     help="Evidence to ask for, once a level; default: the target's.",
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), help="Keep the artefacts of each version here."
-)
+@click.option("--out", type=click.Path(path_type=Path), help="Keep the artefacts of each version here.")
 @time_limit_option("a kernel")
 @click.option(
     "--report", "page", type=click.Path(path_type=Path, dir_okay=False), help="Write the report as Markdown, too."
@@ -97,6 +97,8 @@ def upgrade_command(
     from assay.qualify.upgrading.running import UpgradeRequest, run_upgrade
 
     _check_usage(versions, page)
+    if out is not None and (fault := folder_fault("--out", out)):
+        raise BadRequest(fault)
     loaded = load_specs(specs)
     chosen = tuple(dict.fromkeys(targets)) or tuple(loaded.targets)
     _check_selection(loaded, chosen, Selection(profile, only))

@@ -11,9 +11,11 @@ from assay.bundle import Bundle, Fault, FaultsError, Row
 from assay.bundle.faults import did_you_mean
 from assay.bundle.table import known_fields
 from assay.codegen.models import SHIPPED, load_models, pick_models
+from assay.codegen.records import spell
 from assay.runtime import KV_FORMATS, AssayRuntimeError, Kernels, load
 from assay.runtime.calls.decode_call import MERGE, STAGE_1
 
+from ..call_sizes import least_sizes
 from ..verification import file_fault
 from .calls import ENGINE_FACTS, KV_FORMAT, MODEL_FACTS, Call, calls_of
 from .judging import Answer, Judge, JudgedCall
@@ -154,7 +156,7 @@ def _formats(opened: Iterable[tuple[Path, Kernels]], families: Iterable[str]) ->
 
 
 def _option_faults(request: CoverageRequest, opened: Sequence[tuple[Path, Kernels]]) -> list[Fault]:
-    """Families, formats and facts that nothing knows."""
+    """Families, formats and facts that nothing knows, and facts that no call can have."""
     families = sorted({name for _, kernels in opened for name in kernels.families()})
     formats = sorted({*KV_FORMATS, *_formats(opened, families)})
     fields = {field for _, kernels in opened for name in families for field in known_fields(kernels.rows_if_any(name))}
@@ -164,11 +166,34 @@ def _option_faults(request: CoverageRequest, opened: Sequence[tuple[Path, Kernel
         ("--format", request.formats, formats),
         ("--fact", request.facts or {}, facts),
     )
-    return [
+    unknown = [
         Fault(option, name, ", ".join(known), did_you_mean(name, known))
         for option, names, known in asked
         for name in names
         if name not in known
+    ]
+    stated = {name: values for name, values in (request.facts or {}).items() if name in facts}
+    return unknown + _size_faults(stated, _sizes(opened))
+
+
+def _sizes(opened: Iterable[tuple[Path, Kernels]]) -> dict[str, int]:
+    """The facts that are sizes, each with the least that every family can be asked for."""
+    sizes = {name: 1 for name, values in ENGINE_FACTS.items() if type(values[0]) is int}
+    held = [(kernels, family) for _, kernels in opened for family in kernels.families()]
+    for kernels, family in held:
+        if rows := kernels.rows_if_any(family):
+            for name, least in least_sizes(kernels.contract(family), rows).items():
+                sizes[name] = max(least, sizes.get(name, 0))
+    return sizes
+
+
+def _size_faults(facts: Mapping[str, tuple[Any, ...]], sizes: Mapping[str, int]) -> list[Fault]:
+    """Values of sizes that are none: where a row only bounds them from above, they would pass for answered calls."""
+    return [
+        Fault("--fact", f"{name}={spell(value)}", f"an integer of at least {sizes[name]}")
+        for name, values in facts.items()
+        for value in values
+        if name in sizes and (type(value) is not int or value < sizes[name])
     ]
 
 

@@ -24,7 +24,7 @@ from .checking import FAIL, NOT_RUN, PASS
 from .errors import BadRequest, NotAvailable
 from .evidence import SCHEMA, judged_documents
 from .levels import DEVICE, RETARGETED
-from .opening import Opened, first_line, forced_on_purpose, open_bundle, open_device
+from .opening import Opened, first_line, forced_on_purpose, open_device, open_undamaged
 from .qualifying import Result, Subject, not_run, qualify, subjects_of
 from .rows import Wanted, built_rows, matching
 
@@ -73,7 +73,7 @@ def qualify_device(options: Options, open_: Open | None = None) -> int:
 
 def _qualify_device(options: Options, open_: Open) -> int:
     _check(options)
-    with open_bundle(options.bundle, companion=True) as bundle:
+    with open_undamaged(options.bundle, companion=True) as bundle:
         _check_kind(options, bundle)
         every = built_rows(bundle, (target.name for target in bundle.manifest.targets))
         selected = matching(every, options.only or {}, "--only")
@@ -94,11 +94,16 @@ def _check(options: Options) -> None:
         faults.append(Fault("--device", options.device, "cuda:N or hip:N: device evidence is of devices", hint))
     if os.environ.get(FORBID_SWITCH):
         faults.append(Fault(FORBID_SWITCH, os.environ[FORBID_SWITCH], "unset: every row is to run"))
-    folder = options.evidence_file.absolute().parent
-    if options.evidence_file.is_dir() or not os.access(folder, os.W_OK):
+    # Beside what is no file no evidence is written: a folder such as . has no name, and opening it says what it is.
+    if (options.evidence or options.bundle.is_file()) and not _is_writable(options.evidence_file):
         faults.append(Fault("--evidence", str(options.evidence_file), "a file in a folder to write to"))
     if faults:
         raise BadRequest(faults)
+
+
+def _is_writable(path: Path) -> bool:
+    folder = path.absolute().parent
+    return not path.is_dir() and folder.is_dir() and os.access(folder, os.W_OK)
 
 
 def _check_kind(options: Options, bundle: Bundle) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay import runtime
-from assay.bundle import Bundle, BundleError, Fault
+from assay.bundle import Bundle, BundleError, Fault, verify_bundle
 from assay.runtime.drivers import DriverError, MismatchError, NoDriverError
 
 from .errors import BadRequest, NotAvailable
@@ -54,6 +54,16 @@ def open_bundle(path: Path, *, companion: bool = False) -> Bundle:
         return Bundle.open(path, companion=companion)
     except BundleError as error:
         raise BadRequest(error.faults) from error
+
+
+def open_undamaged(path: Path, *, companion: bool = False) -> Bundle:
+    """The bundle at `path`, of which every byte was read and hashed: damage is told before anything is launched, where
+    a launch would tell of it as of a kernel that fails.  Raises BadRequest with all of it."""
+    bundle = open_bundle(path, companion=companion)
+    if damaged := verify_bundle(path, companion=companion):
+        bundle.close()
+        raise BadRequest(damaged)
+    return bundle
 
 
 def check_device_name(device: str) -> None:

@@ -411,6 +411,19 @@ def test_a_broken_target_does_not_make_families_look_wrong(toy):
     assert {fault.partition(":")[0] for fault in faults_of(toy)} == {f"toy/{TARGET}"}
 
 
+def test_a_key_that_is_none_of_a_few_is_told_with_all_that_is_wrong_beside_it(toy):
+    edit(toy, TARGET, "    wgp: {", "    wpg: {")
+    edit(toy, TARGET, "cu: {simds: 2, ", "cu: {simd: 2, ")
+    edit(toy, TARGET, "waves: 16", "waves: 0")
+    assert faults_of(toy) == [
+        f"toy/{TARGET}:24:10: waves: 0; allowed: greater than 0",
+        f"toy/{TARGET}:28:5: key 'wpg'; allowed: wgp, cu or sm; did you mean wgp?",
+        f"toy/{TARGET}:29:9: missing key 'simds'; allowed: SIMDs (NVIDIA: sub-partitions), each with registers of its "
+        "own",
+        f"toy/{TARGET}:29:10: unknown key 'simd'; allowed: simds, lds_bytes, workgroups; did you mean simds?",
+    ]
+
+
 AMD = ("vgpr_spill_count", "sgpr_spill_count", "scratch_bytes", "dynamic_stack")
 NVIDIA = ("stack_bytes", "local_load_count", "local_store_count", "spill_load_bytes", "spill_store_bytes")
 

@@ -74,6 +74,33 @@ def snapshot():
     return snapshot_of
 
 
+def _middles(bundle, kind):
+    """A byte inside each part of a kind, which opening the bundle does not read, by the name that a message has."""
+    if kind == "variants":
+        parts = {f"variants {section.name}": section for section in bundle._sections if section.kind == kind}
+    else:
+        what = kind.removesuffix("s")
+        parts = {f"{what} {key}": blob for key, blob in bundle._blob_index(what).items()}
+    return {name: part.offset + part.stored_size // 2 for name, part in parts.items()}
+
+
+@pytest.fixture
+def damaged(tmp_path):
+    """A copy of a bundle with a bit flipped in every part of a kind, and the parts' names."""
+
+    def damage(path, kind):
+        data = bytearray(path.read_bytes())
+        with Bundle.open(path) as opened:
+            middles = _middles(opened, kind)
+        for position in middles.values():
+            data[position] ^= 1
+        copy = tmp_path / f"damaged-{kind}.assay"
+        copy.write_bytes(data)
+        return copy, list(middles)
+
+    return damage
+
+
 @pytest.fixture(scope="session")
 def shipped(tmp_path_factory, compile_cache):  # noqa: ARG001
     """A bundle of four shipped kernels for gfx1201: two decode rows, of 32- and of 64-bit offsets, and their merges.

@@ -182,6 +182,36 @@ def test_a_condition_on_the_product_of_query_rows_and_group_is_asked_for_as_the_
     assert "query_rows 18; the bundle covers query_rows: at most 8; at most 16" in ran.out
 
 
+@pytest.mark.parametrize(
+    ("fact", "least"),
+    [
+        ("rows=0", 1),
+        ("rows=-1", 1),
+        ("splits=0", 1),
+        ("splits=true", 1),
+        ("batch=-3", 1),
+        ("batch=two", 1),
+        ("alignment=0", 1),
+        ("cache_bytes=-1", 0),
+    ],
+)
+def test_a_size_that_is_none_is_bad_input_and_not_answered(judge, fact, least):
+    block = [("block", [*FIRST[1], ("rows", "at_most", 8)])]
+    ran = judge(decode=block, more=["--fact", "rows=1", "--fact", fact])
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.said == f"--fact: {fact}; allowed: an integer of at least {least}"
+
+
+def test_an_empty_cache_is_a_size(judge):
+    assert judge(more=["--fact", "cache_bytes=0"]).status == 0
+
+
+def test_the_sizes_of_a_bundle_with_families_for_another_device_only_are_known(judge):
+    other = factory.make_row("other", DECODE, family="copy", target="sm120")
+    assert judge(extra=[other], more=["--fact", "splits=0"]).status == 2
+    assert judge(extra=[other], more=["--fact", "splits=1"]).status == 1
+
+
 def test_several_query_rows_of_a_family_without_that_axis_are_missing(judge):
     ran = judge(more=["--fact", "rows=8", "--json"])
     assert ran.status == 1

@@ -207,6 +207,7 @@ def test_without_torch_it_is_not_run(assay, shipped, monkeypatch):
         (("--only", "head_dim=96"), "head_dim=96; allowed: head_dim: 64"),
         (("--only", "hed_dim=64"), "did you mean head_dim?"),
         (("--evidence", "absent/e.json"), "a file in a folder to write to"),
+        (("--evidence", f"{__file__}/e.json"), "a file in a folder to write to"),
     ],
 )
 def test_bad_input_is_2_before_anything_runs(assay, shipped, options, said):
@@ -219,6 +220,22 @@ def test_a_bundle_that_is_none_is_2(assay, shipped, tmp_path):
     (tmp_path / "cut").write_bytes(shipped.read_bytes()[:-1000])
     for path in (tmp_path / "absent", tmp_path, tmp_path / "cut"):
         assert assay("qualify-device", path).status == 2
+
+
+@pytest.mark.parametrize("path", [".", "", "/"])
+def test_a_folder_without_a_name_is_2(assay, path):
+    ran = assay("qualify-device", path)
+    assert ran.status == 2
+    assert ran.said == f"{path or '.'}: no such file, or no regular one; allowed: a bundle"
+
+
+@pytest.mark.parametrize("kind", ["variants", "sources", "objects"])
+def test_damage_is_2_before_anything_runs_and_is_no_failed_variant(shipped, damaged, tmp_path, capsys, kind):
+    path, parts = damaged(shipped, kind)
+    assert standin_device.run(path, tmp_path / "e.json") == 2
+    said = capsys.readouterr().err
+    assert [part for part in parts if f"{path}: {part}: " not in said] == []
+    assert not (tmp_path / "e.json").exists()
 
 
 def test_switched_off_rows_are_refused(assay, shipped, monkeypatch):

@@ -309,6 +309,22 @@ def test_a_size_that_no_call_can_have_is_bad_usage(assay, tmp_path, factory, ite
     assert f"{item}: must be at least" in ran.said
 
 
+@pytest.mark.parametrize(
+    ("item", "least"), [("splits=0", 1), ("splits=-1", 1), ("batch=0", 1), ("batch=-2", 1), ("kv_bytes=-1", 0)]
+)
+def test_a_size_of_the_contract_that_no_call_can_have_is_bad_usage(assay, tmp_path, factory, item, least):
+    rows = [factory.make_row("merge", [("splits", "at_most", 128), ("kv_bytes", "at_most", 64)], family="merge_splits")]
+    shape = ["batch_plus_1", "splits"]
+    partial = {"name": "partial", "kind": "pointer", "role": "input", "dtype": "f32", "shape": shape}
+    families = {"merge_splits": {"arguments": [partial], "extents": {"kv_bytes": ["partial"]}}}
+    contents = factory.make_contents(rows)
+    write_bundle(tmp_path / "x.assay", contents._replace(manifest=contents.manifest._replace(families=families)))
+    ran = assay("explain", tmp_path / "x.assay", "merge_splits", item)
+    assert ran.status == 2
+    assert f"{item}: must be at least {least}" in ran.said
+    assert assay("explain", tmp_path / "x.assay", "merge_splits", "splits=1", "kv_bytes=0").status == 0
+
+
 def test_rows_of_several_targets_are_not_compared(assay, tmp_path, factory):
     write_bundle(tmp_path / "x.assay", factory.make_contents(factory.small_rows()))
     request = ("explain", tmp_path / "x.assay", "copy", "head_dim=128", "gqa=4", "q_align=16", "kv_bytes=5")

@@ -221,6 +221,15 @@ def test_a_bundle_without_nvidia_code_and_what_is_no_bundle_are_2(assay, specs, 
         assert assay("retarget", path, "--for", "sm90", "--specs", specs).status == 2
 
 
+@pytest.mark.parametrize("path", [".", "", "/", ".."])
+def test_a_folder_without_a_name_is_told_like_any_other(assay, specs, path):
+    ran = assay("retarget", path, "--for", "sm90", "--specs", specs)
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.said == f"{path or '.'}: a folder; allowed: a regular file"
+    ran = assay("retarget", path, "--for", "sm90", "--specs", specs, "--out", "absent/x")
+    assert (ran.status, ran.said.count("; allowed: ")) == (2, 2)
+
+
 def test_of_several_targets_those_that_run_as_they_are_are_left_out(assay, specs, bundle, tmp_path):
     other = build(assay, specs, tmp_path, target="sm90")
     both = tmp_path / "both.assay"

@@ -5,6 +5,7 @@ import pytest
 from assay import reference
 from assay.bundle import write_bundle
 from assay.qualify import bundling
+from assay.qualify.running import SIZES
 
 DECODE = ("decode_attention", "head_dim=64", "block_m=4")
 AXES = {
@@ -136,6 +137,21 @@ def test_a_missing_or_damaged_bundle_is_2(assay, shipped, tmp_path):
     (tmp_path / "cut").write_bytes(shipped.read_bytes()[:5000])
     assert assay("run", tmp_path / "cut", "merge_splits").status == 2
     assert assay("run", tmp_path, "merge_splits").status == 2
+
+
+@pytest.mark.parametrize("call", [("merge_splits",), (*DECODE, "keys=9")], ids=["cases", "one call"])
+@pytest.mark.parametrize("kind", ["variants", "sources", "objects"])
+def test_damage_in_what_is_read_late_is_2_and_named(assay, shipped, damaged, kind, call):
+    path, parts = damaged(shipped, kind)
+    ran = assay("run", path, *call)
+    assert (ran.status, ran.out) == (2, "")
+    assert [part for part in parts if f"{path}: {part}: " not in ran.said] == []
+
+
+def test_the_help_says_what_one_call_launches(assay):
+    said = assay("run", "--help").text
+    assert "stage 1 and merge or, where nothing is split, one kernel of decode_attention_unsplit" in said
+    assert all(f"{name}=" in said for name in SIZES)
 
 
 @pytest.mark.parametrize("device", ["cuda:99", "hip:99", "emulator:gfx1200"])

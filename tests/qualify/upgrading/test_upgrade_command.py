@@ -39,6 +39,8 @@ def assay(capsys, compile_cache):  # noqa: ARG001 - a cache of this session
         ((*TWO, "--profile", "cor"), "did you mean core?"),
         ((*TWO, "--target", "gfx1201", "--only", "widht=64"), "did you mean width?"),
         ((*TWO, "--report", "nowhere/report.md"), "no such folder as nowhere"),
+        ((*TWO, "--out", __file__), "is a file; allowed: a folder to write to, or to be made"),
+        ((*TWO, "--out", f"{__file__}/out"), "is a file; allowed: a folder to write to, or to be made"),
         ((*TWO, "--evidence", "device"), "'device' is not one of"),
     ],
 )
