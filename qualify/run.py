@@ -187,14 +187,14 @@ def qualify(
         run.status = GATE_FAILED
         run.complaints += complaints
         run.messages += complaints
-    about_gates = len(run.messages)
-    _compare_lock(run, options, now)
-    about_lock = run.messages[about_gates:]
-    _judge_workarounds(run)
     contents = None
     if run.status == QUALIFIED:
         contents = bundle_contents(specs, target, options.contents_profile, toolchain, results)
         _judge_contents(run, contents, target)
+    about_gates = len(run.messages)
+    _compare_lock(run, options, now)
+    about_lock = run.messages[about_gates:]
+    _judge_workarounds(run)
     record = RunRecord(
         specs=specs,
         target=target,
@@ -236,7 +236,7 @@ def _require_evidence(options: RunOptions, target: TargetFile, families: list[st
 
 def _judge_workarounds(run: RunResult) -> None:
     """A workaround that is needed is no failure; a comparison that nothing here can decide is evidence that is not."""
-    undecided = [item for item in run.watched or () if item.verdict == UNDECIDED]
+    undecided = _undecided(run)
     for item in undecided:
         run.messages.append(
             f"workaround {item.workaround.name} of {item.family}: its plain form passes what was judged and was not "
@@ -244,6 +244,10 @@ def _judge_workarounds(run: RunResult) -> None:
         )
     if undecided and run.status == QUALIFIED:
         run.status = NOT_EXECUTED
+
+
+def _undecided(run: RunResult) -> list[WatchedWorkaround]:
+    return [item for item in run.watched or () if item.verdict == UNDECIDED]
 
 
 def _did_not_compile(judgement: Judgement) -> bool:
@@ -269,7 +273,6 @@ def _compare_lock(run: RunResult, options: RunOptions, now: locks.Lock) -> None:
     if options.update_lock and not options.check:
         return
     about_gates = len(run.messages)
-    accept = "run the same command with --update-lock to accept"
     try:
         before = locks.read_lock(options.lock_path)
     except locks.LockError as error:
@@ -278,18 +281,19 @@ def _compare_lock(run: RunResult, options: RunOptions, now: locks.Lock) -> None:
         return
     selected = {locks.key_of(result) for result in run.results}
     old_rows = [row for row in before.rows if not options.only or row.key in selected] if before else []
+    accept = _how_to_accept(run, options, before, now)
     # What failed its gates is reported as such; it is not 'gone' from the lock.
     failed = {locks.key_of(result) for result in run.results if not result.qualified}
     run.changes = [change for change in locks.compare(old_rows, now.rows) if change.key not in failed]
     if before is None:
-        run.messages.append(f"no lock at {options.lock_path}: everything is new; {accept}")
+        run.messages.append(f"no lock at {options.lock_path}: everything is new{accept}")
     elif (before.target, before.profile) != (now.target, now.profile):
         given = f"is for {before.target} {before.profile}"
         run.messages.append(f"{options.lock_path} {given}, this run is {now.target} {now.profile}")
         run.status = GATE_FAILED
     elif run.changes:
         differences = "1 difference" if len(run.changes) == 1 else f"{len(run.changes)} differences"
-        run.messages.append(f"{differences} to {options.lock_path}; {accept}")
+        run.messages.append(f"{differences} to {options.lock_path}{accept}")
     if before is not None and before.toolchain != now.toolchain:
         run.messages.append(
             f"{options.lock_path} was made by another compiler build: triton {before.toolchain.triton_version} "
@@ -303,6 +307,16 @@ def _compare_lock(run: RunResult, options: RunOptions, now: locks.Lock) -> None:
         part = f" of its {len(before.rows)}" if len(old_rows) < len(before.rows) else ""
         rows = "row" if len(now.rows) == 1 else "rows"
         run.lock_said = f"lock: compared with {options.lock_path}: {len(now.rows)}{part} {rows}, no difference"
+
+
+def _how_to_accept(run: RunResult, options: RunOptions, before: locks.Lock | None, now: locks.Lock) -> str:
+    """The command that accepts the differences; empty where more than the lock stands in the way."""
+    if run.status != QUALIFIED or _undecided(run):
+        return ""
+    of_two_builds = bool(options.only) and before is not None and before.toolchain != now.toolchain
+    left_out = [name for name, given in (("--check", options.check), ("--only", of_two_builds)) if given]
+    without = f" without {' and '.join(left_out)} and" if left_out else ""
+    return f"; run the same command{without} with --update-lock to accept"
 
 
 def _judge_contents(run: RunResult, contents: Contents, target: TargetFile) -> None:
