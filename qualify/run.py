@@ -18,7 +18,7 @@ from assay.codegen.expand import Selection, expand
 from assay.codegen.spec_models import TargetFile
 from assay.codegen.specs import SpecError, SpecSet
 from assay.codegen.store import Store
-from assay.codegen.toolchain import find_toolchain
+from assay.codegen.toolchain import Toolchain, find_toolchain
 from assay.codegen.workers import Workers
 
 from . import lock as locks
@@ -107,6 +107,9 @@ class RunResult:
     messages: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    lock_state: locks.LockState = "not_compared"
+    lock_messages: list[str] = field(default_factory=list)
+    """Those of `messages` that are about the lock as a whole."""
     lock_said: str = ""
     """That the lock was compared and matches; empty where it was not, or does not."""
     written: list[Path] = field(default_factory=list)
@@ -193,37 +196,45 @@ def qualify(
         _judge_contents(run, contents, target)
     about_gates = len(run.messages)
     _compare_lock(run, options, now)
-    about_lock = run.messages[about_gates:]
+    run.lock_messages = run.messages[about_gates:]
     _judge_workarounds(run)
-    record = RunRecord(
+
+    def write_reports() -> None:
+        record = _record(run, specs, options, toolchain)
+        for name in options.reports:
+            _write(run, options.report_path(FORMATS[name].file), FORMATS[name].encoded(record))
+
+    if not options.check and run.status == QUALIFIED and contents is not None:
+        _write_qualified(run, options, now, contents, write_reports)
+    elif not options.check:
+        write_reports()
+    run.document = report(_record(run, specs, options, toolchain))
+    return run
+
+
+def _record(run: RunResult, specs: SpecSet, options: RunOptions, toolchain: Toolchain) -> RunRecord:
+    """The run as reports tell it, as it stands."""
+    return RunRecord(
         specs=specs,
-        target=target,
+        target=specs.target(options.target),
         profile=options.profile,
         toolchain=toolchain,
         status=run.status,
         said=run.verdict,
-        results=tuple(results),
+        results=tuple(run.results),
         changes=tuple(run.changes),
         messages=tuple(run.messages),
         complaints=tuple(run.complaints),
-        lock_messages=tuple(about_lock),
+        lock_messages=tuple(run.lock_messages),
         warnings=tuple(run.warnings),
-        watched=watched,
+        watched=run.watched,
         lock_path=options.lock_path,
+        lock_state=run.lock_state,
+        only=options.only,
+        evidence=options.evidence,
+        bundle_path=options.bundle_path,
+        identity=run.identity,
     )
-    run.document = report(record)
-    if options.check:
-        return run
-
-    def write_reports() -> None:
-        for name in options.reports:
-            _write(run, options.report_path(FORMATS[name].file), FORMATS[name].encoded(record))
-
-    if run.status == QUALIFIED and contents is not None:
-        _write_qualified(run, options, now, contents, write_reports)
-    else:
-        write_reports()
-    return run
 
 
 def _require_evidence(options: RunOptions, target: TargetFile, families: list[str]) -> None:
@@ -272,19 +283,20 @@ def _damage_warning(names: list[str], done: str) -> list[str]:
 def _compare_lock(run: RunResult, options: RunOptions, now: locks.Lock) -> None:
     if options.update_lock and not options.check:
         return
-    about_gates = len(run.messages)
     try:
         before = locks.read_lock(options.lock_path)
     except locks.LockError as error:
+        run.lock_state = "unreadable"
         run.status = GATE_FAILED
         run.messages += [str(fault) for fault in error.faults]
         return
     selected = {locks.key_of(result) for result in run.results}
     old_rows = [row for row in before.rows if not options.only or row.key in selected] if before else []
-    accept = _how_to_accept(run, options, before, now)
     # What failed its gates is reported as such; it is not 'gone' from the lock.
     failed = {locks.key_of(result) for result in run.results if not result.qualified}
     run.changes = [change for change in locks.compare(old_rows, now.rows) if change.key not in failed]
+    run.lock_state = locks.state_of(before, now, run.changes)
+    accept = _how_to_accept(run, options, before, now)
     if before is None:
         run.messages.append(f"no lock at {options.lock_path}: everything is new{accept}")
     elif (before.target, before.profile) != (now.target, now.profile):
@@ -303,7 +315,7 @@ def _compare_lock(run: RunResult, options: RunOptions, now: locks.Lock) -> None:
         run.status = max(run.status, TOOLCHAIN_DIFFERS) if run.status == QUALIFIED else run.status
     elif run.changes:
         run.status = GATE_FAILED
-    if before is not None and not run.messages[about_gates:]:
+    if before is not None and run.lock_state == "matches":
         part = f" of its {len(before.rows)}" if len(old_rows) < len(before.rows) else ""
         rows = "row" if len(now.rows) == 1 else "rows"
         run.lock_said = f"lock: compared with {options.lock_path}: {len(now.rows)}{part} {rows}, no difference"
@@ -340,12 +352,14 @@ def _write_qualified(
     new_lock = str(_merged(options, now)).encode() if options.update_lock else None
     _make_folder(options.folder)
 
-    def before_commit() -> None:
+    def before_commit(identity: str) -> None:
+        run.identity = identity
         if new_lock is not None:
             _write(run, options.lock_path, new_lock)
+            run.lock_state = "updated"
         write_reports()
 
-    run.identity = place_bundle(options.bundle_path, contents, before_commit=before_commit)
+    place_bundle(options.bundle_path, contents, before_commit=before_commit)
     run.written.insert(0, options.bundle_path)
 
 

@@ -117,6 +117,7 @@ def test_what_cannot_be_decided_without_executing_is_missing_evidence(assay, qua
     declare(specs, "{block_splits: 16}", "{block_splits: 8}")
     ran = qualify("--workarounds", "--evidence", "static")
     assert ran.status == 4
+    assert ran.document["outcome"] == "workarounds_not_compared"
     assert watched(ran)["verdict"] == "undecided"
     assert "its plain form passes what was judged and was not executed; ask for --evidence emulated" in ran.said
     assert not (tmp_path / "out/gfx1201/gfx1201.only.assay").exists()
