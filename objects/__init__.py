@@ -9,7 +9,7 @@ from assay.objects.code_object import Argument, CodeObject, Descriptor, Kernel
 from assay.objects.errors import ObjectError
 from assay.objects.ptxas_report import PtxasReport, parse_ptxas_report
 from assay.objects.read import identify, read_object
-from assay.objects.resources import Resources
+from assay.objects.resources import FOREIGN, Resources
 from assay.objects.sass import (
     SassCounts,
     count_instructions_sass,
@@ -19,6 +19,7 @@ from assay.objects.sass import (
 )
 
 __all__ = [
+    "FOREIGN",
     "Argument",
     "CodeObject",
     "Descriptor",

@@ -7,6 +7,18 @@ from typing import Any
 
 from assay.objects.errors import ObjectError
 
+_AMD = ("vgpr_count", "sgpr_count", "vgpr_spill_count", "sgpr_spill_count", "scratch_bytes", "dynamic_stack")
+_NVIDIA = (
+    "register_count",
+    "stack_bytes",
+    "spill_load_bytes",
+    "spill_store_bytes",
+    "local_load_count",
+    "local_store_count",
+)
+# By backend, the resources of which the other vendor's kernels alone have a figure.
+FOREIGN = {"hip": frozenset(_NVIDIA), "cuda": frozenset(_AMD)}
+
 
 @dataclass(frozen=True, slots=True)
 class Resources:

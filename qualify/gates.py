@@ -156,11 +156,17 @@ def with_execution(judgement: Judgement, execution: Execution) -> Judgement:
 
 
 def budgets(target: TargetFile, family: FamilyFile) -> dict[str, int]:
-    """The limits of a target, tightened where the family asks for less."""
+    """The limits of a target, tightened where the family asks for less.
+
+    A family is for both vendors: its budgets of what only the other one's kernels have are passed over.  Those of a
+    target are not: it has one vendor, and a figure that is not there is unknown.
+    """
     limits = target.budgets.given()
     limits["lds_total_bytes"] = min(target.limits.lds_bytes, limits.get("lds_total_bytes", target.limits.lds_bytes))
+    foreign = objects.FOREIGN[target.backend]
     for name, limit in family.budgets.given().items():
-        limits[name] = min(limit, limits.get(name, limit))
+        if name not in foreign:
+            limits[name] = min(limit, limits.get(name, limit))
     return limits
 
 

@@ -30,10 +30,7 @@ _SHOWN_ID = 8
 _WIDE_ONLY = frozenset({"lds_static_bytes", "lds_dynamic_bytes", "max_threads", "kernarg_bytes"})
 # Columns of a line that a log may have.
 _WIDEST = 2000
-# Resources that only the other vendor's files tell, by backend; and what a launch asks for, which no bare file tells.
-_NVIDIA = {"register_count", "stack_bytes", "local_load_count", "local_store_count", "spill_load_bytes"}
-_AMD = {"vgpr_count", "sgpr_count", "vgpr_spill_count", "sgpr_spill_count", "scratch_bytes", "dynamic_stack"}
-FOREIGN = {"hip": frozenset(_NVIDIA | {"spill_store_bytes"}), "cuda": frozenset(_AMD)}
+# What a launch asks for, which no bare file tells.
 _AT_LAUNCH = frozenset({"lds_dynamic_bytes", "lds_total_bytes"})
 
 
@@ -164,7 +161,7 @@ def _print_kernels(out: Console, kernels: list[dict[str, Any]]) -> None:
         table.add_column("resource")
         for kernel in shown:
             table.add_column(Text(f"{kernel['name']} ({kernel['arch']})"), justify="right", overflow="fold")
-        foreign = frozenset.intersection(*(FOREIGN[kernel["backend"]] for kernel in shown))
+        foreign = frozenset.intersection(*(objects.FOREIGN[kernel["backend"]] for kernel in shown))
         for name in _names(shown):
             if name not in foreign:
                 unknown = "known only at launch" if name in _AT_LAUNCH else "?"

@@ -78,6 +78,10 @@ class Lock:
         return head + "".join(f"{row}\n" for row in self.rows)
 
 
+# How a run found the lock, or left it.  not_compared: `--update-lock` was asked for and the run failed before it wrote.
+LockState = Literal[
+    "matches", "differs", "other_compiler_build", "of_another", "missing", "unreadable", "not_compared", "updated"
+]
 ChangeKind = Literal["new", "gone", "worse", "better", "changed"]
 
 
@@ -163,6 +167,17 @@ def compare(before: Sequence[LockRow], now: Sequence[LockRow]) -> list[LockChang
         elif row != (known := _at_level_of(row, old[key])):
             changes.append(_row_change(known, row))
     return changes + [LockChange("gone", key) for key in old if key not in new]
+
+
+def state_of(before: Lock | None, now: Lock, changes: Sequence[LockChange]) -> LockState:
+    """What stands first in the way of a run that found the lock `before`; `of_another` target or profile."""
+    if before is None:
+        return "missing"
+    if (before.target, before.profile) != (now.target, now.profile):
+        return "of_another"
+    if before.toolchain != now.toolchain:
+        return "other_compiler_build"
+    return "differs" if changes else "matches"
 
 
 def _at_level_of(row: LockRow, old: LockRow) -> LockRow:

@@ -20,15 +20,16 @@ def place_bundle(
     contents: Contents,
     target_budgets: Mapping[str, int] | None = None,
     *,
-    before_commit: Callable[[], None] = lambda: None,
+    before_commit: Callable[[str], None] = lambda _identity: None,
 ) -> str:
     """Write `contents` to `path`, whose folder must exist; returns the bundle's identity.
 
     Evidence of devices that was attested for the very same bundle stays.
 
-    target_budgets: target -> most bytes of its code objects as stored.  before_commit: called when the bundle is
-    written and verified and has not taken its name yet; what it raises keeps it from that.  Raises BudgetError where a
-    budget is exceeded and BundleError for anything else; then what stood at `path` still does, and nothing beside it.
+    target_budgets: target -> most bytes of its code objects as stored.  before_commit: called with the identity when
+    the bundle is written and verified and has not taken its name yet; what it raises keeps it from that.  Raises
+    BudgetError where a budget is exceeded and BundleError for anything else; then what stood at `path` still does, and
+    nothing beside it.
     """
     with _sole_writer(path) as candidate:
         identity = write_bundle(candidate, contents, target_budgets=target_budgets)
@@ -36,7 +37,7 @@ def place_bundle(
             attach_evidence(candidate, kept)
         if faults := bundle_faults(candidate, companion=contents.manifest.companion is not None):
             raise BundleError(faults)
-        before_commit()
+        before_commit(identity)
     return identity
 
 

@@ -18,7 +18,7 @@ from assay.codegen.expand import Selection, expand
 from assay.codegen.spec_models import TargetFile
 from assay.codegen.specs import SpecError, SpecSet
 from assay.codegen.store import Store
-from assay.codegen.toolchain import find_toolchain
+from assay.codegen.toolchain import Toolchain, find_toolchain
 from assay.codegen.workers import Workers
 
 from . import lock as locks
@@ -121,6 +121,9 @@ class RunResult:
     messages: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    lock_state: locks.LockState = "not_compared"
+    lock_messages: list[str] = field(default_factory=list)
+    """Those of `messages` that are about the lock as a whole."""
     lock_said: str = ""
     """That the lock was compared and matches; empty where it was not, or does not."""
     written: list[Path] = field(default_factory=list)
@@ -201,43 +204,51 @@ def qualify(
         run.status = GATE_FAILED
         run.complaints += complaints
         run.messages += complaints
-    about_gates = len(run.messages)
-    _compare_lock(run, options, now)
-    about_lock = run.messages[about_gates:]
-    _judge_workarounds(run)
     contents = None
     if run.status == QUALIFIED:
         contents = bundle_contents(specs, target, options.contents_profile, toolchain, results)
         _judge_contents(run, contents, target)
-    record = RunRecord(
+    about_gates = len(run.messages)
+    _compare_lock(run, options, now)
+    run.lock_messages = run.messages[about_gates:]
+    _judge_workarounds(run)
+
+    def write_reports() -> None:
+        record = _record(run, specs, options, toolchain)
+        for name in options.reports:
+            _write(run, options.report_path(FORMATS[name].file), FORMATS[name].encoded(record))
+
+    if not options.check and run.status == QUALIFIED and contents is not None:
+        _write_qualified(run, options, now, contents, write_reports)
+    elif not options.check:
+        write_reports()
+    run.document = report(_record(run, specs, options, toolchain))
+    return run
+
+
+def _record(run: RunResult, specs: SpecSet, options: RunOptions, toolchain: Toolchain) -> RunRecord:
+    """The run as reports tell it, as it stands."""
+    return RunRecord(
         specs=specs,
-        target=target,
+        target=specs.target(options.target),
         profile=options.profile,
         toolchain=toolchain,
         status=run.status,
         said=run.verdict,
-        results=tuple(results),
+        results=tuple(run.results),
         changes=tuple(run.changes),
         messages=tuple(run.messages),
         complaints=tuple(run.complaints),
-        lock_messages=tuple(about_lock),
+        lock_messages=tuple(run.lock_messages),
         warnings=tuple(run.warnings),
-        watched=watched,
+        watched=run.watched,
         lock_path=options.lock_path,
+        lock_state=run.lock_state,
+        only=options.only,
+        evidence=options.evidence,
+        bundle_path=options.bundle_path,
+        identity=run.identity,
     )
-    run.document = report(record)
-    if options.check:
-        return run
-
-    def write_reports() -> None:
-        for name in options.reports:
-            _write(run, options.report_path(FORMATS[name].file), FORMATS[name].encoded(record))
-
-    if run.status == QUALIFIED and contents is not None:
-        _write_qualified(run, options, now, contents, write_reports)
-    else:
-        write_reports()
-    return run
 
 
 def _require_evidence(options: RunOptions, target: TargetFile, families: list[str]) -> None:
@@ -250,7 +261,7 @@ def _require_evidence(options: RunOptions, target: TargetFile, families: list[st
 
 def _judge_workarounds(run: RunResult) -> None:
     """A workaround that is needed is no failure; a comparison that nothing here can decide is evidence that is not."""
-    undecided = [item for item in run.watched or () if item.verdict == UNDECIDED]
+    undecided = _undecided(run)
     for item in undecided:
         run.messages.append(
             f"workaround {item.workaround.name} of {item.family}: its plain form passes what was judged and was not "
@@ -258,6 +269,10 @@ def _judge_workarounds(run: RunResult) -> None:
         )
     if undecided and run.status == QUALIFIED:
         run.status = NOT_EXECUTED
+
+
+def _undecided(run: RunResult) -> list[WatchedWorkaround]:
+    return [item for item in run.watched or () if item.verdict == UNDECIDED]
 
 
 def _did_not_compile(judgement: Judgement) -> bool:
@@ -282,11 +297,10 @@ def _damage_warning(names: list[str], done: str) -> list[str]:
 def _compare_lock(run: RunResult, options: RunOptions, now: locks.Lock) -> None:
     if options.update_lock and not options.check:
         return
-    about_gates = len(run.messages)
-    accept = "run the same command with --update-lock to accept"
     try:
         before = locks.read_lock(options.lock_path)
     except locks.LockError as error:
+        run.lock_state = "unreadable"
         run.status = GATE_FAILED
         run.messages += [str(fault) for fault in error.faults]
         return
@@ -295,15 +309,17 @@ def _compare_lock(run: RunResult, options: RunOptions, now: locks.Lock) -> None:
     # What failed its gates is reported as such; it is not 'gone' from the lock.
     failed = {locks.key_of(result) for result in run.results if not result.qualified}
     run.changes = [change for change in locks.compare(old_rows, now.rows) if change.key not in failed]
+    run.lock_state = locks.state_of(before, now, run.changes)
+    accept = _how_to_accept(run, options, before, now)
     if before is None:
-        run.messages.append(f"no lock at {options.lock_path}: everything is new; {accept}")
+        run.messages.append(f"no lock at {options.lock_path}: everything is new{accept}")
     elif (before.target, before.profile) != (now.target, now.profile):
         given = f"is for {before.target} {before.profile}"
         run.messages.append(f"{options.lock_path} {given}, this run is {now.target} {now.profile}")
         run.status = GATE_FAILED
     elif run.changes:
         differences = "1 difference" if len(run.changes) == 1 else f"{len(run.changes)} differences"
-        run.messages.append(f"{differences} to {options.lock_path}; {accept}")
+        run.messages.append(f"{differences} to {options.lock_path}{accept}")
     if before is not None and before.toolchain != now.toolchain:
         run.messages.append(
             f"{options.lock_path} was made by another compiler build: triton {before.toolchain.triton_version} "
@@ -313,10 +329,20 @@ def _compare_lock(run: RunResult, options: RunOptions, now: locks.Lock) -> None:
         run.status = max(run.status, TOOLCHAIN_DIFFERS) if run.status == QUALIFIED else run.status
     elif run.changes:
         run.status = GATE_FAILED
-    if before is not None and not run.messages[about_gates:]:
+    if before is not None and run.lock_state == "matches":
         part = f" of its {len(before.rows)}" if len(old_rows) < len(before.rows) else ""
         rows = "row" if len(now.rows) == 1 else "rows"
         run.lock_said = f"lock: compared with {options.lock_path}: {len(now.rows)}{part} {rows}, no difference"
+
+
+def _how_to_accept(run: RunResult, options: RunOptions, before: locks.Lock | None, now: locks.Lock) -> str:
+    """The command that accepts the differences; empty where more than the lock stands in the way."""
+    if run.status != QUALIFIED or _undecided(run):
+        return ""
+    of_two_builds = bool(options.only) and before is not None and before.toolchain != now.toolchain
+    left_out = [name for name, given in (("--check", options.check), ("--only", of_two_builds)) if given]
+    without = f" without {' and '.join(left_out)} and" if left_out else ""
+    return f"; run the same command{without} with --update-lock to accept"
 
 
 def _judge_contents(run: RunResult, contents: Contents, target: TargetFile) -> None:
@@ -340,12 +366,14 @@ def _write_qualified(
     new_lock = str(_merged(options, now)).encode() if options.update_lock else None
     _make_folder(options.folder)
 
-    def before_commit() -> None:
+    def before_commit(identity: str) -> None:
+        run.identity = identity
         if new_lock is not None:
             _write(run, options.lock_path, new_lock)
+            run.lock_state = "updated"
         write_reports()
 
-    run.identity = place_bundle(options.bundle_path, contents, before_commit=before_commit)
+    place_bundle(options.bundle_path, contents, before_commit=before_commit)
     run.written.insert(0, options.bundle_path)
 
 

@@ -18,7 +18,6 @@ from assay.codegen.toolchain import Toolchain
 
 from .finding import Found
 from .gates import Judgement, budgets, judge
-from .inspection import FOREIGN
 from .source_lines import with_source_lines
 from .waiving import WaiverBook, today_utc
 
@@ -179,7 +178,7 @@ def _resources(shown: Shown) -> str | None:
     if shown.judgement.resources is None:
         return None
     limits = budgets(shown.found.target, shown.found.family)
-    foreign = FOREIGN[shown.found.target.backend]
+    foreign = objects.FOREIGN[shown.found.target.backend]
     lines = []
     for name, value in shown.judgement.resources.to_dict().items():
         if name in foreign and value is None:

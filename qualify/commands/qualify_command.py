@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,15 @@ def _print_run(out: Any, target: Any, options: RunOptions, run: RunResult) -> No
         out.print(run.lock_said, markup=False, soft_wrap=True)
     for path in run.written:
         out.print(f"wrote {path}", markup=False)
+    if run.status:
+        out.print(_no_bundle(options), markup=False, soft_wrap=True)
     out.print(_summary(options, run), style="bold green" if run.status == 0 else "bold red", markup=False)
+
+
+def _no_bundle(options: RunOptions) -> str:
+    """What a failed run says of the bundle: one that lies in its place is not of this run."""
+    older = f"; {options.bundle_path} is older than this run" if os.path.isfile(options.bundle_path) else ""
+    return f"no bundle was written{older}"
 
 
 def _summary(options: RunOptions, run: RunResult) -> str:

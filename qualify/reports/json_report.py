@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 from assay.codegen.toolchain import python_build
@@ -26,6 +28,11 @@ def report(run: RunRecord) -> dict[str, Any]:
         "target": run.target.target,
         "profile": run.profile,
         "verdict": run.verdict,
+        "outcome": run.outcome,
+        "only": {name: list(values) for name, values in run.only.items()} or None,
+        "evidence": list(run.evidence),
+        "lock": {"path": _spelled(run.lock_path), "state": run.lock_state},
+        "bundle": {"path": _spelled(run.bundle_path), "identity": run.identity} if run.identity else None,
         "toolchain": {**run.toolchain.to_dict(), "python": python_build()},
         "build": _build(run),
         "warnings": list(run.warnings),
@@ -46,6 +53,11 @@ def render(run: RunRecord) -> str:
 def as_text(document: dict[str, Any]) -> str:
     """The one spelling of a report: indented, in the order built, newline at the end."""
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _spelled(path: Path) -> str:
+    """A path as text that any output can hold, also where its name is not UTF-8."""
+    return os.fsencode(path).decode(errors="replace")
 
 
 def _problem(run: RunRecord, result: ProblemResult) -> dict[str, Any]:

@@ -26,7 +26,7 @@ _MARKUP = re.compile(r"[\\`|<]|&(?=#?\w+;)|\](?=[(\[:])")
 
 def render(run: RunRecord) -> str:
     """report.md."""
-    parts = [f"## assay {text(run.name)}: {text(run.said)}", text(run.counts) + "."]
+    parts = [f"## assay {text(run.title)}: {text(run.said)}", text(run.counts) + "."]
     parts += [text(message) for message in (*run.messages, *(f"warning: {item}" for item in run.warnings))]
     parts += _section("Problems without a qualified candidate", _FAILED, _failed(run))
     parts += _section("Changes to the lock", ("kind", "problem", "before → now"), _changes(run.changes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +13,9 @@ from assay.codegen.toolchain import Toolchain
 from assay.qualify.executing import NOT_INTERPRETABLE
 from assay.qualify.gates import Judgement
 from assay.qualify.headroom import NearLimit, near_limits
-from assay.qualify.lock import LockChange
+from assay.qualify.lock import LockChange, LockState
 from assay.qualify.occupancy import Occupancy, occupancy_of
-from assay.qualify.selection import ProblemResult
+from assay.qualify.selection import PART_SUFFIX, ProblemResult
 from assay.qualify.workaround_verdicts import WatchedWorkaround
 
 
@@ -24,7 +25,9 @@ class RunRecord:
 
     status: the exit status.  said: the outcome in words, as the terminal says it.  messages: all that a person is told
     of why the run failed; of these, complaints are about waivers and lock_messages about the lock as a whole.
-    watched: workarounds and their plain forms, None where that was not asked for.
+    watched: workarounds and their plain forms, None where that was not asked for.  only: the part of the profile that
+    was asked for, empty for the whole.  evidence: levels asked for.  identity: of the bundle that the run wrote to
+    bundle_path, empty where it wrote none.
     """
 
     specs: SpecSet
@@ -40,6 +43,11 @@ class RunRecord:
     lock_messages: tuple[str, ...]
     warnings: tuple[str, ...]
     lock_path: Path
+    lock_state: LockState
+    only: Mapping[str, tuple[str, ...]]
+    evidence: tuple[str, ...]
+    bundle_path: Path
+    identity: str = ""
     watched: tuple[WatchedWorkaround, ...] | None = None
 
     @property
@@ -48,8 +56,18 @@ class RunRecord:
         return "qualified" if self.status == 0 else "failed"
 
     @property
+    def outcome(self) -> str:
+        """What was said, as one word of report.json: `lock_differs`."""
+        return self.said.lower().replace(" ", "_")
+
+    @property
     def name(self) -> str:
-        return f"{self.target.target} {self.profile}"
+        """Target and profile, a part's as its bundle has it: `gfx1201 core.only`."""
+        return f"{self.target.target} {self.profile}{PART_SUFFIX if self.only else ''}"
+
+    @property
+    def title(self) -> str:
+        return f"{self.target.target}{', a part of' if self.only else ''} {self.profile}"
 
     @cached_property
     def failed(self) -> tuple[ProblemResult, ...]:

@@ -8,6 +8,7 @@ from assay import objects
 from assay.codegen.expand import Selection, candidates, expand
 from assay.codegen.records import Outcome
 from assay.codegen.render import Renderer
+from assay.codegen.spec_checks import REQUIRED_BUDGETS
 from assay.codegen.spec_models import Budgets, InstructionRule
 from assay.codegen.specs import load_specs
 from assay.codegen.variants import make_variant
@@ -175,6 +176,41 @@ def test_a_family_may_tighten_a_budget_and_never_loosen_one(judged_with):
         "vgpr_spill_count 1 > 0 (1 over)",
         "lds_total_bytes 65,537 > 65,536 (1 over)",
     ]
+
+
+BOTH_VENDORS = FAMILY.model_copy(update={"budgets": Budgets(vgpr_count=68, register_count=64, code_bytes=100)})
+
+
+@pytest.mark.parametrize(
+    ("target", "outcome", "own"),
+    [("gfx1201", {}, "vgpr_count"), ("sm90", NVIDIA_OUTCOME, "register_count")],
+)
+def test_a_familys_budget_of_one_vendor_holds_on_its_targets_alone(judged_with, target, outcome, own):
+    """Its own budget holds, and fails where the figure is unknown; the other vendor's is passed over."""
+    clean = {"gfx1201": AMD_CLEAN, "sm90": {"stack_bytes": 0}}[target] | {"code_bytes": 100}
+    limit = getattr(BOTH_VENDORS.budgets, own)
+    assert judged_with(target, outcome, BOTH_VENDORS, **clean, **{own: limit}) == []
+    assert judged_with(target, outcome, BOTH_VENDORS, **clean, **{own: limit + 1}) == [
+        f"{own} {limit + 1} > {limit} (1 over)"
+    ]
+    assert judged_with(target, outcome, BOTH_VENDORS, **clean) == [f"{own}: unknown, limit {limit}"]
+    del clean["code_bytes"]
+    assert judged_with(target, outcome, BOTH_VENDORS, **clean, **{own: limit}) == ["code_bytes: unknown, limit 100"]
+
+
+def test_every_budget_is_known_on_some_backend_and_those_that_a_target_must_state_on_its_own():
+    for name in Budgets.model_fields:
+        assert name in {field.name for field in dataclasses.fields(objects.Resources)}
+        assert any(name not in foreign for foreign in objects.FOREIGN.values()), name
+    for backend, names in REQUIRED_BUDGETS.items():
+        assert not objects.FOREIGN[backend].intersection(names)
+
+
+def test_a_targets_budget_of_the_other_vendor_is_unknown_and_fails():
+    target = SPECS.target("gfx1201")
+    wrong = target.model_copy(update={"budgets": target.budgets.model_copy(update={"register_count": 64})})
+    judgement = judge(variant_of("gfx1201"), outcome_of(build_hsaco(good_kernel())), wrong, FAMILY)
+    assert [str(reason) for reason in judgement.reasons] == ["register_count: unknown, limit 64"]
 
 
 def test_code_for_the_sister_chip_is_refused():

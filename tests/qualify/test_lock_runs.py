@@ -65,6 +65,7 @@ def test_each_kind_of_difference_fails_until_it_is_accepted(qualify, out, snapsh
     assert "1 difference to" in ran.text
     assert "run the same command with --update-lock to accept" in ran.text
     assert "LOCK DIFFERS" in ran.text
+    assert f"no bundle was written; {out.bundle} is older than this run" in ran.text
     after = snapshot(out.out)
     assert after.pop("gfx1201/report.json") != before.pop("gfx1201/report.json")
     assert after == before
@@ -91,6 +92,59 @@ def test_without_a_lock_everything_is_new_and_the_command_is_printed(qualify, ou
     assert f"no lock at {out.lock}: everything is new; run the same command with --update-lock to accept" in ran.text
     assert not out.lock.exists()
     assert out.bundle.read_bytes() == bundle
+
+
+ACCEPT = "with --update-lock to accept"
+
+
+def test_where_no_bundle_lay_none_is_called_older(qualify, out):
+    out.lock.unlink()
+    out.bundle.unlink()
+    ran = qualify()
+    assert "no bundle was written gfx1201 core: LOCK DIFFERS" in ran.text
+    assert "no bundle was written" not in qualify("--update-lock").text
+
+
+def test_to_accept_is_not_the_advice_where_a_gate_fails(qualify, out, tmp_path):
+    """--update-lock would not write the lock then."""
+    specs = copy_toy(tmp_path / "toy")
+    edit(specs, FAMILY, "tolerance:\n", "budgets: {code_bytes: 1}\n\ntolerance:\n")
+    out.lock.unlink()
+    ran = qualify(specs=specs)
+    assert "0 of 6 problems have a qualified variant" in ran.text
+    assert f"no lock at {out.lock}: everything is new" in ran.text
+    assert ACCEPT not in ran.text
+    assert qualify("--update-lock", specs=specs).status == 1
+    assert not out.lock.exists()
+
+
+def test_to_accept_is_not_the_advice_where_a_candidate_does_not_compile(qualify, out, tmp_path):
+    specs = copy_toy(tmp_path / "toy")
+    edit(specs, TEMPLATE, "tl.store(", "tl.sture(")
+    out.lock.unlink()
+    ran = qualify(specs=specs)
+    assert "candidates did not compile" in ran.text
+    assert ACCEPT not in ran.text
+
+
+def test_to_accept_is_not_the_advice_where_the_bundle_is_too_large(qualify, out, tmp_path):
+    specs = copy_toy(tmp_path / "toy")
+    edit(specs, "targets/gfx1201.yaml", "  sgprs: 108\n", "  sgprs: 108\n  bundle_bytes: 1\n")
+    change_lock(out, figure("vgpr_count", -1))
+    ran = qualify(specs=specs)
+    assert f"1 difference to {out.lock}" in ran.text
+    assert "NOT QUALIFIED" in ran.text
+    assert ACCEPT not in ran.text
+    assert qualify("--update-lock", specs=specs).status == 1
+
+
+def test_the_advice_leaves_out_what_accepting_excludes(qualify, out):
+    change_lock(out, figure("vgpr_count", -1))
+    assert f"run the same command without --check and {ACCEPT}" in qualify("--check").text
+    change_lock(out, lambda text: re.sub(r"triton 3\.\S+", "triton 3.7.9", text))
+    part = qualify("--only", "width=96")
+    assert f"run the same command without --only and {ACCEPT}" in part.text
+    assert f"run the same command {ACCEPT}" in qualify().text
 
 
 def test_a_lock_of_another_compiler_build_ends_in_3_with_the_differences(qualify, out, snapshot):

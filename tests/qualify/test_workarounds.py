@@ -113,13 +113,18 @@ def test_a_plain_form_that_computes_wrong_does_not_replace_it(qualify, specs):
     assert watched(ran)["verdict"] == "keep"
 
 
-def test_what_cannot_be_decided_without_executing_is_missing_evidence(qualify, specs, tmp_path):
+def test_what_cannot_be_decided_without_executing_is_missing_evidence(assay, qualify, specs, tmp_path):
     declare(specs, "{block_splits: 16}", "{block_splits: 8}")
     ran = qualify("--workarounds", "--evidence", "static")
     assert ran.status == 4
+    assert ran.document["outcome"] == "workarounds_not_compared"
     assert watched(ran)["verdict"] == "undecided"
     assert "its plain form passes what was judged and was not executed; ask for --evidence emulated" in ran.said
     assert not (tmp_path / "out/gfx1201/gfx1201.only.assay").exists()
+    where = ("--specs", specs, "--out", tmp_path / "new", "--only", ONE)
+    ran = assay("qualify", "--target", "gfx1201", *where, "--workarounds", "--evidence", "static")
+    assert "everything is new" in ran.text
+    assert "to accept" not in ran.text, "--update-lock would write no lock either"
 
 
 def test_what_static_evidence_decides_needs_no_execution(qualify, specs):

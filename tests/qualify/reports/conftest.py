@@ -53,12 +53,14 @@ class Maker:
     def run(self, *results, **fields):
         given = {"status": 0, "said": "QUALIFIED", "changes": (), "messages": (), "complaints": ()}
         given |= {"lock_messages": (), "warnings": (), "lock_path": Path("artifacts/gfx1201/qualified.core.lock")}
+        given |= {"lock_state": "matches", "only": {}, "evidence": ("static",)}
         return RunRecord(
             specs=self.specs,
             target=self.specs.target("gfx1201"),
             profile="core",
             toolchain=Toolchain("3.8.0", "0" * 64),
             results=results,
+            bundle_path=Path("artifacts/gfx1201/gfx1201.assay"),
             **(given | fields),
         )
 

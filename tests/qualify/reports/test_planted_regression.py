@@ -90,7 +90,7 @@ def test_a_template_edit_that_spills_shows_in_every_report(regression, tmp_path)
 
     # Markdown and HTML.
     text = (folder / "report.only.md").read_text()
-    assert text.startswith("## assay gfx1201 core: NOT QUALIFIED\n")
+    assert text.startswith("## assay gfx1201, a part of core: NOT QUALIFIED\n")
     assert f"| {PROBLEM.format(256)} |" in text
     assert said in text
     assert f"| {nearest['variant']} |" in text
