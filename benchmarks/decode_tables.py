@@ -71,7 +71,8 @@ def _decode(document: Mapping[str, Any], label: str) -> list[str]:
         "## Decode, all kernels of a call together\n",
         f"Microseconds, medians of {document['protocol']['rounds']} rounds, graphs of several calls; 32 query heads, "
         "scattered slots of page size 1, splits by default. 'cold' calls read other slots than the call before. SDPA "
-        f"is PyTorch {document['torch']} on contiguous BF16. Read bandwidth in the same run: {bandwidth / 1e12:.2f} "
+        f"is PyTorch {document['torch']} on contiguous BF16, the same keys in each call: it stands beside 'warm'. "
+        f"Read bandwidth in the same run: {bandwidth / 1e12:.2f} "
         "TB/s; the share is of that, by the bytes of keys, values and scales. "
         f"Bundle {document['bundles'][label][:16]}.\n",
         *_table(
@@ -95,7 +96,7 @@ def _targets(document: Mapping[str, Any], label: str) -> list[str]:
 def _regressions(document: Mapping[str, Any], label: str) -> list[str]:
     found = regressions(document, label)
     lines = [
-        "## Known regressions\n",
+        "## Known regressions of decode\n",
         f"Every shape where FP8 has less than {FP8_LEAST_SPEED:.2f} of BF16's speed, and every shape and format slower "
         "than SDPA, by the medians above.\n",
     ]

@@ -39,23 +39,45 @@ def prefill_section(document: Mapping[str, Any], label: str) -> list[str]:
         "|---|--:|--:|--:|---|--:|--:|",
     ]
     shapes = {tuple(row["shape"].items()): row["shape"] for row in document["rows"]}
+    short: list[str] = []
     for key, shape in shapes.items():
         rows = {row["name"]: row for row in document["rows"] if tuple(row["shape"].items()) == key}
         lines.append(_prefill_row(shape, rows, label))
-    return [*lines, ""]
+        short += _shortfalls(shape, rows, label)
+    said = (
+        f"Slower than the fastest SDPA, or over the aim: {'; '.join(short)}." if short else "None is slower than SDPA."
+    )
+    return [*lines, f"\n{said}\n"]
+
+
+def _shortfalls(shape: Mapping[str, int], rows: Mapping[str, Any], label: str) -> list[str]:
+    """Where prefill is slower than SDPA, and where an FP8 history costs more than is aimed at."""
+    ours, over = rows[label], rows.get(f"{label} over FP8")
+    speed = _fastest_sdpa(rows)["median_us"] / ours["median_us"]
+    found = [f"{_spelled(shape)} at {speed:.2f} of SDPA's speed"] if speed < 1 else []
+    if over and over["median_us"] > CODES_AIM * ours["median_us"]:
+        found.append(f"{_spelled(shape)} over FP8 {over['median_us'] / ours['median_us']:.3f} times the time over BF16")
+    return found
+
+
+def _fastest_sdpa(rows: Mapping[str, Any]) -> Any:
+    timed = [row for name, row in rows.items() if name.startswith("sdpa") and "median_us" in row]
+    return min(timed, key=lambda row: row["median_us"])
+
+
+def _spelled(shape: Mapping[str, int]) -> str:
+    heads = f"{shape['q_heads']}/{shape['kv_heads']}"
+    return f"{shape['batch']} x ({shape['history']:,} + {shape['chunk']:,}), {heads}"
 
 
 def _prefill_row(shape: Mapping[str, int], rows: Mapping[str, Any], label: str) -> str:
-    ours = rows[label]
-    timed = [row for name, row in rows.items() if name.startswith("sdpa") and "median_us" in row]
-    fastest = min(timed, key=lambda row: row["median_us"])
+    ours, fastest = rows[label], _fastest_sdpa(rows)
     over = rows.get(f"{label} over FP8")
     codes = ["", ""]
     if over:
         codes = [decode_tables.time(over), f"{over['median_us'] / ours['median_us']:.3f}"]
-    heads = f"{shape['q_heads']}/{shape['kv_heads']}"
     cells = [
-        f"{shape['batch']} x ({shape['history']:,} + {shape['chunk']:,}), {heads}",
+        _spelled(shape),
         decode_tables.time(ours),
         f"{fastest['median_us'] / ours['median_us']:.2f}",
         decode_tables.time(fastest),

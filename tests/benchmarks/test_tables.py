@@ -145,6 +145,23 @@ def test_the_page_states_the_gate_and_marks_host_figures(tables, results, capsys
     assert "| checked | 20.0 † | 0.25 † |" in page
     assert "| kv_store bf16 | 128 | 20.0 | 90% |" in page
     assert "| 1 x (8,192 + 2,048), 32/8 | 600.0 | 1.50 | 900.0 | flash shared | 612.0 | 1.020 |" in page
+    assert "None is slower than SDPA." in page
+
+
+def test_prefill_that_falls_short_is_listed(tables, results, capsys):
+    shape = {"batch": 4, "history": 0, "chunk": 512, "q_heads": 32, "kv_heads": 8}
+    timed = {"sm90": 1000, "sm90 over FP8": 1060, "sdpa flash shared": 900}
+    write(
+        results,
+        "extend-sm90.json",
+        {"rows": [{"shape": shape, "name": name, **summary(us)} for name, us in timed.items()]},
+    )
+    assert tables.main() == 0
+    page = capsys.readouterr().out
+    assert (
+        "4 x (0 + 512), 32/8 at 0.90 of SDPA's speed; 4 x (0 + 512), 32/8 over FP8 1.060 times the time over BF16."
+        in page
+    )
 
 
 @pytest.mark.parametrize(
