@@ -291,6 +291,10 @@ class Kernels(_Parts):
             self._driver.close()
         (self._opened or self._bundle).close()
 
+    def __repr__(self) -> str:
+        bundle = self._opened or self._bundle
+        return f"<kernels of {bundle.path} for {', '.join(self._lds_limits)}>"
+
     def __enter__(self) -> Self:
         return self
 

@@ -78,7 +78,7 @@ def _hint(fault: EmulationError, done: Emulated) -> str:
 
 
 def _print_comparison(out: Console, item: Comparison) -> None:
-    error = "" if item.largest_error is None else f", largest error {item.largest_error:.3g}"
+    error = "" if item.largest_error is None else f", largest error of finite elements {item.largest_error:.3g}"
     if item.first is None:
         _say(out, f"{item.name}: all {item.elements:,} elements as {item.file} says{error}", "green")
         return

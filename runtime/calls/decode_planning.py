@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
-from assay.bundle.faults import Fault
+from assay.bundle.faults import Fault, did_you_mean
 from assay.bundle.record import Record
 
 from ..errors import ArgumentError, NoMatchError, UnknownRowError
@@ -235,9 +236,11 @@ class Planner:
         if forced is None:
             return []
         families = (STAGE_1, MERGE, UNSPLIT)
-        owners = [name for name in families if any(row.id == forced for row in kernels.rows_if_any(name))]
+        ids = {name: [row.id for row in kernels.rows_if_any(name)] for name in families}
+        owners = [name for name in families if forced in ids[name]]
         if not owners:
-            raise UnknownRowError(f"force_row: no row {forced!r} of {', '.join(families)}")
+            hint = did_you_mean(forced, chain.from_iterable(ids.values()))
+            raise UnknownRowError(str(Fault("force_row", f"no row {forced!r} of {', '.join(families)}", hint=hint)))
         return owners
 
     def check_contents(self, inputs: Inputs, plan: Plan) -> None:

@@ -58,6 +58,10 @@ def test_the_first_call_and_later_ones_give_the_same_bits_as_the_plan(kernels):
     assert all(torch.equal(out, planned) for out in calls)
 
 
+def test_kernels_say_what_they_are_of(kernels, unsplit_bundle):
+    assert repr(kernels) == f"<kernels of {unsplit_bundle} for gfx1201>"
+
+
 def test_two_splits_are_two_kernels(kernels):
     engine = Engine(lengths=(70, 70))
     plan = kernels.plan(*engine.arguments, **engine.scales, num_splits=2)
@@ -218,6 +222,9 @@ def test_a_forced_row_that_cannot_answer_is_told(kernels):
         UnknownRowError, match="no row 'nosuch' of decode_attention, merge_splits, decode_attention_unsplit"
     ):
         kernels.decode_attention(*engine.arguments, **engine.scales, num_splits=1, force_row="nosuch")
+    # Tables show the first digits of an id.
+    with pytest.raises(UnknownRowError, match=f"did you mean {unsplit.row.id}"):
+        kernels.decode_attention(*engine.arguments, **engine.scales, num_splits=1, force_row=unsplit.row.id[:8])
 
 
 def test_what_is_wrong_is_told_in_the_callers_words(kernels):
