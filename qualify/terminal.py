@@ -232,14 +232,17 @@ def _print_rejected(out: Console, results: list[ProblemResult]) -> None:
     if listed:
         out.print("\nRejected candidates, by variant, and which budget each broke:", style="bold")
     for result in listed:
-        out.print(Text(f"{result.problem.family} {result.problem.label}", "" if result.qualified else "bold red"))
+        out.print(
+            Text(f"{result.problem.family} {result.problem.label}", "" if result.qualified else "bold red"),
+            soft_wrap=True,
+        )
         nearest = None if result.qualified else result.nearest()
         for judgement in result.rejected:
             if not _is_uncompiled(judgement):
                 mark = "  (nearest)" if judgement is nearest else ""
                 reasons = "; ".join(str(reason) for reason in judgement.reasons)
                 launch = launch_label(judgement.variant.candidate.launch)
-                out.print(Text(f"    {judgement.variant.id[:_SHOWN_ID]} {launch}: {reasons}{mark}"))
+                out.print(Text(f"    {judgement.variant.id[:_SHOWN_ID]} {launch}: {reasons}{mark}"), soft_wrap=True)
     _print_uncompiled(out, uncompiled)
 
 
@@ -259,9 +262,12 @@ def _print_uncompiled(out: Console, judgements: list[Judgement]) -> None:
         problems = len({judgement.variant.candidate.problem for judgement in failed})
         first = failed[0].variant
         said = f"{status}: {last}\n    {len(failed)} candidates of {problems} problems; the first is {first.id}, "
-        out.print(Text(f"{said}{first.candidate.problem.family} {launch_label(first.candidate.launch)}", "red"))
+        out.print(
+            Text(f"{said}{first.candidate.problem.family} {launch_label(first.candidate.launch)}", "red"),
+            soft_wrap=True,
+        )
         for line in failed[0].reasons[0].detail.splitlines()[-_SHOWN_LINES:]:
-            out.print(Text(f"        {line}"))
+            out.print(Text(f"        {line}"), soft_wrap=True)
 
 
 def _last_line(text: str) -> str:
@@ -273,12 +279,12 @@ def print_near_limits(out: Console, target: TargetFile, results: list[ProblemRes
     """One line on the figures that the table marks with `!`."""
     limits = [near_limits(result.chosen, target, result.family) for result in results if result.chosen]
     if said := summary(limits):
-        out.print(f"! {said}", style="yellow", markup=False)
+        out.print(f"! {said}", style="yellow", markup=False, soft_wrap=True)
 
 
 def print_changes(out: Console, changes: list[LockChange]) -> None:
     """Differences to the lock, the first of them in full."""
     for change in changes[:_SHOWN_CHANGES]:
-        out.print(Text(str(change), _COLOURS[change.kind]))
+        out.print(Text(str(change), _COLOURS[change.kind]), soft_wrap=True)
     if len(changes) > _SHOWN_CHANGES:
         out.print(f"… and {len(changes) - _SHOWN_CHANGES} more; all of them are in report.json")

@@ -1,6 +1,8 @@
 """The example of docs/specs.md is what the document shows, qualifies, and computes what it says."""
 
+import re
 import shutil
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +44,19 @@ def test_the_example_qualifies(specs, target, tmp_path, capsys, compile_cache): 
     ran = run(capsys, "qualify", *where, "--evidence", "static", "--update-lock", "--json")
     assert ran.status == 0, ran.err
     assert [problem["family"] for problem in ran.document["problems"]] == ["rms_norm"] * 4
+
+
+def test_the_example_is_launched_as_the_document_says(specs, tmp_path, capsys, compile_cache):  # noqa: ARG001
+    built = tmp_path / "built"
+    arguments = ("--specs", specs, "--target", "gfx1201", "--out", built, "--evidence", "static", "--update-lock")
+    assert run(capsys, "qualify", *arguments).status == 0
+    said = (DOCS / "specs.md").read_text()
+    (shown,) = re.findall(r"Then launch it.*\n\n((?:    .*\n|\n)+)", said)
+    names = {}
+    exec(textwrap.dedent(shown).replace("built/", f"{built}/"), names)
+    x, out = names["x"].double(), names["out"].double()
+    expected = x / (x.square().mean(1, keepdim=True) + 1e-6).sqrt()
+    assert ((out - expected).abs() <= 0.01 + 0.01 * expected.abs()).all()
 
 
 @pytest.mark.parametrize("width", ["1024", "2880"])

@@ -120,16 +120,18 @@ def _print_run(out: Any, target: Any, options: RunOptions, run: RunResult) -> No
     if run.watched is not None:
         print_workarounds(out, target, run.watched)
     for warning in run.warnings:
-        out.print(f"warning: {warning}", style="yellow", markup=False)
+        out.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
     for message in run.messages:
-        out.print(message, style="bold red" if run.status else "", markup=False)
+        out.print(message, style="bold red" if run.status else "", markup=False, soft_wrap=True)
     if run.lock_said:
         out.print(run.lock_said, markup=False, soft_wrap=True)
     for path in run.written:
-        out.print(f"wrote {path}", markup=False)
+        out.print(f"wrote {path}", markup=False, soft_wrap=True)
     if run.status:
         out.print(_no_bundle(options), markup=False, soft_wrap=True)
-    out.print(_summary(options, run), style="bold green" if run.status == 0 else "bold red", markup=False)
+    out.print(
+        _summary(options, run), style="bold green" if run.status == 0 else "bold red", markup=False, soft_wrap=True
+    )
 
 
 def _no_bundle(options: RunOptions) -> str:

@@ -3,7 +3,8 @@
 import pytest
 
 from assay.codegen.toolchain import Toolchain
-from assay.qualify.lock import Lock, LockError, LockRow, compare, read_lock
+from assay.qualify import terminal
+from assay.qualify.lock import Lock, LockChange, LockError, LockRow, compare, read_lock
 
 TOOLCHAIN = Toolchain("3.8.0", "ab" * 32)
 
@@ -117,3 +118,12 @@ def test_a_run_at_a_lower_level_of_evidence_says_nothing_of_a_higher_one():
     assert compare([both], [row(evidence="static=pass")]) == []
     assert compare([row(evidence="static=pass")], [both])[0].kind == "changed"
     assert compare([both], [row(evidence="static=pass emulated=fail")])[0].kind == "changed"
+
+
+def test_a_difference_is_one_line_in_a_log_however_long(capsys, monkeypatch):
+    """Wrapped inside a figure, no search of the log would find it."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    change = LockChange("changed", "scale " + "axis=value " * 40, (("vgpr_count", "108", "61"),))
+    terminal.print_changes(terminal.console(), [change])
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line == str(change)
