@@ -33,7 +33,7 @@ from .decode_call import (
     Parts,
     Plan,
 )  # fmt: skip
-from .decode_shapes import by_kv_head, with_rows
+from .decode_shapes import HEADS, by_kv_head, with_rows
 from .splits import default_splits, pair_bytes, worth_having, worth_splitting
 from .workspace import check_workspace, part_views
 
@@ -66,7 +66,10 @@ class Planner:
             raise ArgumentError([Fault(name, "None", "a tensor") for name in missing])
         views, workspace = self.views(inputs)
         views = with_rows(views)
-        sizes = decode_checks.check_call(views, options.window, options.splits, MOST_SPLITS)
+        try:
+            sizes = decode_checks.check_call(views, options.window, options.splits, MOST_SPLITS)
+        except ArgumentError as error:
+            raise ArgumentError([*error.faults, *self._further_faults(views)]) from None
         if sizes.batch == 0:
             self._check_without_requests(views, sizes, options)
             return None
@@ -82,6 +85,17 @@ class Planner:
                 return plan
             raise
         return self._unsplit(call, splits) or self._split(call, splits)
+
+    def _further_faults(self, views: Mapping[str, TensorView]) -> list[Fault]:
+        """What is wrong with the tensors beside q, where q's heads or a rank are wrong already."""
+        stage_1, q = self._executor.contract(STAGE_1), views["q"]
+        seen = {
+            name: views[name]
+            for name in STAGE_1_TENSORS
+            if name in views and name not in HEADS and len(views[name].shape) == len(stage_1.pointers[name].shape)
+        }
+        dims = dict(zip(("batch", "rows"), q.shape, strict=False)) if len(q.shape) == 4 else {}
+        return stage_1.shape_faults(seen, dims) + stage_1.own_type_faults(seen)
 
     def _check_without_requests(
         self, views: dict[str, TensorView], sizes: decode_checks.Sizes, options: Options

@@ -13,7 +13,7 @@ from ..tensors import TensorView
 # Ranks of a call with several queries a request, which have the queries behind the requests.
 _RANKS = {"q": 4, "out": 4, "lse": 3, "q_positions": 2, "partial_out": 5, "partial_lse": 4}
 # Where the query heads are then.
-_HEADS = {"q": 2, "partial_out": 2, "partial_lse": 2, "out": 2, "lse": 2, "sinks": 0}
+HEADS = {"q": 2, "partial_out": 2, "partial_lse": 2, "out": 2, "lse": 2, "sinks": 0}
 
 
 def with_rows(views: Mapping[str, TensorView]) -> dict[str, TensorView]:
@@ -23,7 +23,7 @@ def with_rows(views: Mapping[str, TensorView]) -> dict[str, TensorView]:
 
 def by_kv_head(views: Mapping[str, TensorView], kv_heads: int) -> dict[str, TensorView]:
     """What stage 1 and the unsplit kernel take: [.., q_heads, ..] as [.., kv_heads, gqa, ..]."""
-    return {name: _split(view, _HEADS[name], kv_heads) if name in _HEADS else view for name, view in views.items()}
+    return {name: _split(view, HEADS[name], kv_heads) if name in HEADS else view for name, view in views.items()}
 
 
 def _with_row(view: TensorView) -> TensorView:

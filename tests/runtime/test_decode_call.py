@@ -181,6 +181,24 @@ def test_an_empty_batch_that_is_wrong_is_not_taken_for_right(kernels, wrong, sai
         kernels.plan(*engine.arguments, **engine.scales, **given)
 
 
+def test_all_that_is_wrong_is_told_at_once(kernels):
+    engine = Engine()
+    q = torch.zeros(engine.q.shape[0], 5, 64, dtype=torch.bfloat16)
+    arguments = (q, engine.k, engine.v[:, :1], engine.indptr[:2], engine.indices.long(), engine.q_positions[:1], 0.1)
+    with pytest.raises(ArgumentError) as caught:
+        kernels.decode_attention(*arguments, k_scale=engine.scales["k_scale"])
+    said = [str(fault) for fault in caught.value.faults]
+    for part in (
+        "q: 5 query heads for 2 KV heads",
+        "v_scale: not given",
+        "v_cache, dimension kv_heads: 1",
+        "indptr, dimension batch_plus_1: 2",
+        "q_positions, dimension batch: 1",
+        "indices: elements of i64",
+    ):
+        assert any(line.startswith(part) for line in said), (part, said)
+
+
 def test_queries_that_stand_before_the_end_of_their_keys(kernels):
     engine = Engine(lengths=(70, 50), positions=(12, 49))
     assert_close(kernels.decode_attention(*engine.arguments, **engine.scales), engine.attention()[0])
