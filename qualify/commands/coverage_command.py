@@ -60,7 +60,7 @@ def coverage_command(
     if as_json:
         click.echo(json.dumps(document(coverage), ensure_ascii=False))
     else:
-        print_coverage(terminal.console(), coverage, show_all=show_all)
+        print_coverage(terminal.console(), coverage, show_all=show_all, whole=not only)
     return 0 if coverage.covered else FAILED
 
 

@@ -21,11 +21,15 @@ _STYLES = {"specialised": "green", "generic": "yellow", "missing": "bold red", "
 _SHOWN_ID = 8
 
 
-def print_coverage(out: Console, coverage: Coverage, *, show_all: bool) -> None:
-    """show_all: every row that no call reaches, not only the first of them."""
+def print_coverage(out: Console, coverage: Coverage, *, show_all: bool, whole: bool = True) -> None:
+    """show_all: every row that no call reaches, not only the first of them.
+
+    whole: of the list of models; a part of it says little of the rows that it does not reach, which are then counted.
+    """
+    shown = None if show_all else NEAREST if whole else 0
     for device in coverage.devices:
         out.print(_table(device, coverage.waived, narrow=out.width < terminal.NARROW))
-        for line in (*_missing_lines(device), *_row_lines(device, show_all)):
+        for line in (*_missing_lines(device), *_row_lines(device, shown)):
             out.print(line, soft_wrap=True)
         if device.not_judged:
             out.print(Text(f"not judged: {', '.join(device.not_judged)} (--family NAME asks for more)", "dim"))
@@ -103,7 +107,7 @@ def _reason(answer: Answer) -> str:
     return f"{answer.family}: {'; '.join((failed, *answer.covers))}"
 
 
-def _row_lines(device: DeviceCoverage, show_all: bool) -> Iterator[Text]:
+def _row_lines(device: DeviceCoverage, shown: int | None) -> Iterator[Text]:
     for family in dict.fromkeys(covered.row.family for covered in device.rows):
         rows = [covered for covered in device.rows if covered.row.family == family]
         constant = constant_axes([tuple(covered.problem.items()) for covered in rows])
@@ -113,18 +117,18 @@ def _row_lines(device: DeviceCoverage, show_all: bool) -> Iterator[Text]:
             f"{family}: of {_counted(rows)}, {_counted(answering)} for calls, {_counted(behind)} only behind those, "
             f"{_counted(unused)} reached by no model"
         )
-        yield from _listed([f"reached by no model: {_row(covered, constant)}" for covered in unused], "dim", show_all)
+        yield from _listed([f"reached by no model: {_row(covered, constant)}" for covered in unused], "dim", shown)
         if outranked:
             yield Text(f"  always outranked, so for calls that forbid the others: {_counted(outranked)}", "yellow")
         said = [f"{_row(covered, constant)}, by {str(covered.shadowed_by)[:_SHOWN_ID]}" for covered in outranked]
-        yield from _listed(said, "yellow", show_all)
+        yield from _listed(said, "yellow", shown)
 
 
-def _listed(lines: Sequence[str], style: str, show_all: bool) -> Iterator[Text]:
-    shown = len(lines) if show_all else NEAREST
+def _listed(lines: Sequence[str], style: str, shown: int | None) -> Iterator[Text]:
+    """shown: how many, None for all; of none there is no line, as they were counted."""
     for line in lines[:shown]:
         yield Text(f"  {line}", style)
-    if lines[shown:]:
+    if shown and lines[shown:]:
         yield Text(f"  … and {len(lines) - shown} more (--all shows them)", style)
 
 

@@ -275,6 +275,16 @@ def test_rows_that_no_model_reaches_and_rows_that_another_always_outranks(judge)
     assert "  aligned6 head_dim=128 kv_format=bf16, by twin\n" in table.out
 
 
+def test_what_one_model_does_not_reach_is_counted_and_not_listed(judge):
+    unused = ("unused", [("head_dim", "eq", 256), *DECODE[1:]])
+    said = judge(decode=[FIRST, SECOND, LAST, unused], more=["--model", "small"]).out
+    assert "1 row" in said
+    assert "reached by no model: unused" not in said
+    assert "more (--all" not in said
+    listed = judge(decode=[FIRST, SECOND, LAST, unused], more=["--model", "small", "--all"]).out
+    assert "reached by no model: unused" in listed
+
+
 def test_every_device_of_every_bundle_must_answer(judge):
     other = [factory.make_row(f"{id}-sm", c, family=f, target="sm120") for f, id, c in (("merge_splits", *MERGE),)]
     ran = judge(extra=other, more=["--json"])
