@@ -77,6 +77,11 @@ class Judgement:
         return not self.reasons
 
     @property
+    def did_not_compile(self) -> bool:
+        """Whether there is no code to judge, which fails a run; a complaint beside code rejects its candidate alone."""
+        return self.outcome.status in ("compile_error", "crashed", "timed_out")
+
+    @property
     def static_evidence(self) -> str:
         """`pass`, `fail`, or by which waivers it passed."""
         levels = {execution.level for execution in self.executions}

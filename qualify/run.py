@@ -25,7 +25,6 @@ from . import lock as locks
 from .bundle_contents import bundle_contents
 from .emulating import EMULATED, require_emulation
 from .executing import Executions
-from .gates import Judgement
 from .interpreting import INTERPRETED, require_interpretation
 from .placing import folder_fault, place_bundle
 from .reports.formats import DEFAULT, FORMATS
@@ -193,7 +192,7 @@ def qualify(
         *(locks.lost_level_warnings(options.lock_path, now) if options.update_lock and not options.check else ()),
     ]
     failed = [result for result in results if not result.qualified]
-    if uncompiled := sum(_did_not_compile(item) for result in results for item in result.rejected):
+    if uncompiled := sum(item.did_not_compile for result in results for item in result.rejected):
         run.status = GATE_FAILED
         run.complaints.append(f"{uncompiled} candidates did not compile, which is a failure and never a skip")
         run.messages += run.complaints
@@ -273,10 +272,6 @@ def _judge_workarounds(run: RunResult) -> None:
 
 def _undecided(run: RunResult) -> list[WatchedWorkaround]:
     return [item for item in run.watched or () if item.verdict == UNDECIDED]
-
-
-def _did_not_compile(judgement: Judgement) -> bool:
-    return judgement.outcome.status in ("compile_error", "crashed", "timed_out")
 
 
 def _override_warnings() -> list[str]:

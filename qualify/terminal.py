@@ -116,10 +116,11 @@ class Progress:
             self._out.print(f"[{self._done}/{self._total}] {line}", markup=False)
 
     def _finished(self, result: ProblemResult) -> None:
-        verdict = "ok" if result.qualified else "FAILED"
-        tried = len(result.rejected) + (1 if result.chosen else 0)
+        uncompiled = sum(judgement.did_not_compile for judgement in result.rejected)
+        verdict = "ok" if result.qualified and not uncompiled else "FAILED"
+        tried = f"{len(result.rejected) + (1 if result.chosen else 0)} tried"
         label = f"{result.problem.family} {result.problem.label}"
-        self._advance(f"{verdict} {label} ({tried} tried)")
+        self._advance(f"{verdict} {label} ({tried}{f', {uncompiled} did not compile' if uncompiled else ''})")
 
 
 class Progresses:
@@ -261,11 +262,12 @@ def _print_uncompiled(out: Console, judgements: list[Judgement]) -> None:
     for (status, last), failed in by_message.items():
         problems = len({judgement.variant.candidate.problem for judgement in failed})
         first = failed[0].variant
+        problem = first.candidate.problem
         said = f"{status}: {last}\n    {len(failed)} candidates of {problems} problems; the first is {first.id}, "
-        out.print(
-            Text(f"{said}{first.candidate.problem.family} {launch_label(first.candidate.launch)}", "red"),
-            soft_wrap=True,
-        )
+        said += f"{problem.family} {problem.label}, {launch_label(first.candidate.launch)}"
+        out.print(Text(said, "red"), soft_wrap=True)
+        if failed[0].outcome.status == "timed_out":
+            out.print(Text("    leave that launch out of the family's candidates, or give it a longer --time-limit"))
         for line in failed[0].reasons[0].detail.splitlines()[-_SHOWN_LINES:]:
             out.print(Text(f"        {line}"), soft_wrap=True)
 

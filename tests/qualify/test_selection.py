@@ -47,12 +47,22 @@ def test_the_next_candidate_is_tried_when_the_first_is_refused(qualify, tmp_path
     # The others are judged all the same, but what did not compile is a failure and never a skip.
     assert ran.status == 1
     assert "2 candidates did not compile" in ran.text
+    assert "FAILED scale x_dtype=f16 width=64 alignment=16 (2 tried, 1 did not compile)" in ran.said
     assert not (tmp_path / "out" / "gfx1201" / "gfx1201.only.assay").exists()
     assert chosen(ran) == [2, 2]
     for problem in ran.document["problems"]:
         (rejected,) = problem["rejected"]
         assert rejected["launch"]["unroll"] == 1
         assert rejected["reasons"][0]["actual"] == "compile error"
+
+
+def test_a_candidate_that_takes_too_long_is_told_with_what_to_do(qualify, tmp_path):
+    specs = copy_toy(tmp_path / "toy")
+    edit(specs, TEMPLATE, "import triton\n", "import triton\nimport time\ntime.sleep(60)\n")
+    ran = qualify(specs, "--only", "width=64,alignment=16,x_dtype=f16", "--update-lock", "--time-limit", "1")
+    assert ran.status == 1
+    assert "scale x_dtype=f16 width=64 alignment=16, unroll=1" in ran.said
+    assert "leave that launch out of the family's candidates, or give it a longer --time-limit" in ran.said
 
 
 def test_where_none_qualifies_each_limit_is_named_and_the_previous_bundle_stays(assay, out, snapshot, tmp_path):
