@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -43,6 +44,11 @@ def place_bundle(
 
 def folder_fault(option: str, folder: Path) -> Fault | None:
     """Why no file can be put into a folder, which may have to be made first: told before minutes of work."""
+    try:
+        os.lstat(folder)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return Fault(f"{option}: {folder}", "a name too long for the file system", "a shorter one")
     # A link that leads nowhere is there as well, and no folder is made in its place.
     nearest = next((path for path in (folder, *folder.parents) if os.path.lexists(path)), folder)
     if not nearest.is_dir():

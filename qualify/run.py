@@ -99,8 +99,15 @@ class RunOptions:
         files += [("--lock" if self.lock else "--out", self.lock_path)] if self.update_lock else []
         folders = dict.fromkeys((option, path.parent) for option, path in files)
         faults = [fault for option, folder in folders if (fault := folder_fault(option, folder))]
+        faults += [
+            Fault(f"--lock: {self.lock_path}", f"the name of what --out gets: {path.name}", "a file of its own")
+            for path in paths
+            if self.update_lock and os.path.abspath(path) == os.path.abspath(self.lock_path)
+        ]
         named = [
-            Fault(f"{option}: {path}", "a folder", "the name of a file") for option, path in files if path.is_dir()
+            Fault(f"{option}: {path}", "a folder", "the name of a file")
+            for option, path in files
+            if os.path.isdir(path)
         ]
         return faults + named
 
@@ -305,6 +312,9 @@ def _compare_lock(run: RunResult, options: RunOptions, now: locks.Lock) -> None:
     failed = {locks.key_of(result) for result in run.results if not result.qualified}
     run.changes = [change for change in locks.compare(old_rows, now.rows) if change.key not in failed]
     run.lock_state = locks.state_of(before, now, run.changes)
+    if failed and not now.rows and run.lock_state == "matches":
+        # Nothing is left that could match.
+        run.lock_state = "not_compared"
     accept = _how_to_accept(run, options, before, now)
     if before is None:
         run.messages.append(f"no lock at {options.lock_path}: everything is new{accept}")

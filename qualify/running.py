@@ -10,7 +10,7 @@ from typing import Any
 from assay.bundle import Fault
 from assay.bundle.faults import did_you_mean
 from assay.reference import NoReference
-from assay.reference.attention import CallShape
+from assay.reference.attention import CAP, CallShape
 from assay.reference.judging import limits_of
 
 from .device.calls import STAGE_1, Call, case_calls, decode_call
@@ -156,7 +156,7 @@ def _decode_calls(opened: Opened, request: RunRequest, meant: Built, forced: str
         gqa=sizes["gqa"] or gqa,
         kv_format=meant.problem["kv_format"],
         rows=rows,
-        logit_cap=20.0 if meant.problem["soft_cap"] else None,
+        logit_cap=CAP if meant.problem["soft_cap"] else None,
         keys=(sizes["keys"],) * sizes["batch"],
         kv_heads=sizes["kv_heads"],
         window=window,

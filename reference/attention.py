@@ -19,8 +19,10 @@ from .tensors import Case, dense
 FORMATS = ("bf16", "fp8_per_token_head", "int8_per_token_head")
 # Row scales of codes lie this far apart inside one request.
 _SCALES = {"k": (1e-13, 5e-3), "v": (1e-13, 1e-3)}
-# One key in so many has a scale of V from the upper half, the newest among them.  Were they few, or V as large for few
-# keys as for many, outputs would be lost in the tolerance, or kernels that round weights to BF16 would break it.
+# A cap that scores reach: of caches of either kind they are of the order of 0.5.
+CAP = 1.0
+# One key in so many, or each where a query sees few, has scales from the upper half.  Were they fewer, or V as large
+# for few keys as for many, outputs would be lost in the tolerance, or kernels that round weights would break it.
 _HEAVY = 4
 _SLOTS_UNUSED = 5
 
@@ -73,7 +75,7 @@ def call(shape: CallShape) -> Case:
     growth, heavy = _weights(shape, slots, indices)
     arrays = {
         "q": to_bf16(rng.standard_normal(size)),
-        **_cache(rng, shape, unused, "k", np.ones(slots), np.zeros(slots, bool)),
+        **_cache(rng, shape, unused, "k", np.ones(slots), heavy),
         **_cache(rng, shape, unused, "v", growth, heavy),
         "indptr": np.cumsum([0, *shape.keys]).astype(np.int32),
         "indices": indices,
@@ -102,8 +104,9 @@ def _weights(
     growth, heavy, first = np.ones(slots), np.zeros(slots, bool), 0
     for keys in shape.keys:
         listed = indices[first : first + keys]
-        growth[listed] = math.sqrt(min(keys, shape.window or keys))
-        heavy[listed[::-1][::_HEAVY]] = True
+        seen = min(keys, shape.window or keys)
+        growth[listed] = math.sqrt(seen)
+        heavy[listed[::-1][:: _HEAVY if seen > 2 * _HEAVY else 1]] = True
         first += keys
     return growth, heavy
 

@@ -147,7 +147,7 @@ class Contract:
         faults = []
         for name, view in views.items():
             bytes_ = self.pointers[name].alignment_bytes
-            if bytes_ is None or 0 in view.shape:
+            if bytes_ is None or 0 in view.shape or len(view.shape) != len(self.pointers[name].shape):
                 continue
             if view.address % bytes_:
                 faults.append(Fault(name, f"address {view.address:#x}", f"a multiple of {bytes_} bytes"))

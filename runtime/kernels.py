@@ -281,7 +281,9 @@ class Kernels(_Parts):
         except Exception as error:
             from .renaming import as_paged  # Here and not above: a call that is served does without.
 
-            raise as_paged(error) from None
+            if (said := as_paged(error)) is error:
+                raise
+            raise said.with_traceback(error.__traceback__) from error.__cause__
 
     def close(self) -> None:
         """Unload everything and close the bundle. Selections made stay valid; nothing can be launched any more."""

@@ -7,7 +7,10 @@ from assay.bundle.faults import Fault
 from .errors import ArgumentError
 
 # What `decode_paged_attention` calls the arguments of a decode call.
-_OF_PAGED = {"partial_out": "attn_logits", "partial_lse": "attn_lse"}
+_OF_PAGED = {
+    "partial_out": "attn_logits", "partial_lse": "attn_lse", "num_splits": "max_kv_splits",
+    "; decode_paged_attention takes a tensor": "",
+}  # fmt: skip
 
 
 def as_paged(error: Exception) -> Exception:

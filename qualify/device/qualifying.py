@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.reference import NoReference
-from assay.reference.attention import FORMATS, CallShape
+from assay.reference.attention import CAP, FORMATS, CallShape
 from assay.runtime import Kernels
 
 from .calls import MERGE, STAGE_1, Call, case_calls, decode_call
@@ -125,7 +125,7 @@ def _whole_calls(selected: Sequence[Built], every: Sequence[Built]) -> list[Subj
                 length = window if windowed else None
                 shape = CallShape(
                     head_dim=head_dim, gqa=gqa, kv_format=kv_format, keys=keys, kv_heads=kv_heads, rows=rows,
-                    window=length, logit_cap=20.0 if capped else None, sinks=sinks, splits=splits,
+                    window=length, logit_cap=CAP if capped else None, sinks=sinks, splits=splits,
                 )  # fmt: skip
                 subjects.append(_whole_call(shape))
     return subjects

@@ -70,21 +70,22 @@ class Planner:
             sizes = decode_checks.check_call(views, options.window, options.splits, MOST_SPLITS)
         except ArgumentError as error:
             raise ArgumentError([*error.faults, *self._further_faults(views)]) from None
-        if sizes.batch == 0:
-            self._check_without_requests(views, sizes, options)
-            return None
         if options.splits is None and "num_kv_splits" in views:
             raise ArgumentError([Fault("max_kv_splits", "None", "the most that num_kv_splits holds")])
         given = views if workspace is None else {**views, "workspace": workspace}
-        call = _Call(_first_splits(views, options.splits), given, workspace, sizes, options, sm_scale)
+        views = _first_splits(views, options.splits)
+        if sizes.batch == 0:
+            self._check_without_requests(views, sizes, options)
+            return None
+        call = _Call(views, given, workspace, sizes, options, sm_scale)
         try:
             splits = self._splits(call)
+            return self._unsplit(call, splits) or self._split(call, splits)
         except NoMatchError:
-            # No row of stage 1 serves the call; one that does not split may.
-            if plan := self._unsplit(call, 1):
+            # No row of a stage serves the call; one that does not split may.
+            if options.splits is None and (plan := self._unsplit(call, 1)):
                 return plan
             raise
-        return self._unsplit(call, splits) or self._split(call, splits)
 
     def _further_faults(self, views: Mapping[str, TensorView]) -> list[Fault]:
         """What is wrong with the tensors beside q, where q's heads or a rank are wrong already."""
@@ -212,7 +213,7 @@ class Planner:
             return False
         sizes = call.sizes
         keys = -(-sizes.keys // sizes.batch)
-        read = pair_bytes(keys, call.options.window, sizes.head_dim, call.views["k_cache"].item_bytes)
+        read = pair_bytes(keys, sizes.head_dim, call.views["k_cache"].item_bytes)
         pairs, partial = sizes.batch * sizes.kv_heads, 4 * sizes.batch * sizes.q_heads * splits * sizes.head_dim
         return worth_splitting(pairs, self._executor.driver.processors, read, partial, **of_row)
 

@@ -168,7 +168,7 @@ class ShortPlanner:
 
         (batch, rows, q_heads, head_dim), cache = views["q"].shape, views["k_cache"]
         keys = -(-views["indices"].shape[0] // batch)
-        read = pair_bytes(keys, options.window, head_dim, cache.item_bytes)
+        read = pair_bytes(keys, head_dim, cache.item_bytes)
         pairs, partial = batch * cache.shape[1], 4 * batch * rows * q_heads * splits * head_dim
         return rows == 1 and not worth_splitting(pairs, self._driver.processors, read, partial)
 

@@ -23,10 +23,13 @@ def worth_having(resident: int, lds_bytes: int) -> int:
     return min(resident, max(1, round(_FULL_LDS / lds_bytes))) if lds_bytes else resident
 
 
-def pair_bytes(keys: int, window: int | None, head_dim: int, item_bytes: int) -> int:
-    """Bytes of keys, values and scales that one (request, KV head) pair reads; keys: of its request."""
+def pair_bytes(keys: int, head_dim: int, item_bytes: int) -> int:
+    """Bytes of keys, values and scales that one (request, KV head) pair reads; keys: of its request.
+
+    A window's length is no part of it: one plan serves every length, whichever came first.
+    """
     scale = 4 if item_bytes == 1 else 0
-    return 2 * (keys if window is None else min(keys, window)) * (head_dim * item_bytes + scale)
+    return 2 * keys * (head_dim * item_bytes + scale)
 
 
 def worth_splitting(

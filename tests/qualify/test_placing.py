@@ -56,6 +56,11 @@ def places(monkeypatch, tmp_path):
         (("--out", "file/deeper"), "--out: file/deeper/gfx1201: file is a file; allowed: "),
         (("--out", "link"), "--out: link/gfx1201: link is a link to what is not there; allowed: "),
         (("--out", "taken"), "--out: taken/gfx1201/gfx1201.assay: a folder; allowed: the name of a file"),
+        (("--out", "a" * 300), "a name too long for the file system; allowed: a shorter one"),
+        (
+            ("--out", "o", "--update-lock", "--lock", "o/gfx1201/report.json"),
+            "--lock: o/gfx1201/report.json: the name of what --out gets: report.json; allowed: a file of its own",
+        ),
         (("--update-lock", "--lock", "file/lock"), "--lock: file: file is a file; allowed: "),
         (("--update-lock", "--lock", "taken"), "--lock: taken: a folder; allowed: the name of a file"),
     ],

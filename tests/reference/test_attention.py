@@ -11,6 +11,7 @@ from assay import reference
 from assay.qualify.device.qualifying import _SIZES
 from assay.reference import attention, decode_attention, merge_splits
 from assay.reference.attention import CallShape
+from assay.reference.tensors import LSE_LIMITS
 from tests.specs import SHIPPED as SPECS
 
 torch = pytest.importorskip("torch")
@@ -130,3 +131,29 @@ def test_weights_rounded_to_bf16_as_kernels_do_are_within_the_tolerance(kv_forma
             scale = torch.from_numpy(case.tensors["v_scale"].view.copy()).double()[order, 0]
         rounded = (weights * scale).bfloat16().double() @ (v / scale[:, None]) / weights.sum(1, keepdim=True)
         assert not outside(rounded.bfloat16().double().numpy(), attention.expected(case)["out"][0]).any()
+
+
+@pytest.mark.parametrize("keys", [1, 9, 300])
+@pytest.mark.parametrize("kv_format", attention.FORMATS)
+def test_a_cap_that_is_ignored_is_noticed(kv_format, keys):
+    for seed in range(5):
+        case = attention.call(
+            CallShape(head_dim=128, gqa=4, kv_format=kv_format, keys=(keys,), logit_cap=attention.CAP, seed=seed)
+        )
+        capped = attention.expected(case)
+        del case.scalars["logit_cap"]
+        plain = attention.expected(case)
+        absolute, relative = LSE_LIMITS
+        lse = np.abs(plain["lse"] - capped["lse"]) > absolute + relative * np.abs(capped["lse"])
+        assert outside(plain["out"], capped["out"]).any() or lse.any()
+
+
+@pytest.mark.parametrize("kv_format", attention.FORMATS)
+@pytest.mark.parametrize("window", [1, 3])
+def test_each_query_of_a_small_window_has_an_output_that_shows(kv_format, window):
+    case = attention.call(CallShape(head_dim=64, gqa=4, kv_format=kv_format, keys=(300,), rows=8, window=window))
+    out = attention.expected(case)["out"]
+    for query in range(8):
+        wrong = out.copy()
+        wrong[:, query] = 0
+        assert outside(wrong, out).any()

@@ -1,5 +1,6 @@
 """The whole path that a serving engine takes: load, dispatch, stage 1, merge, on the emulator as the device."""
 
+import functools
 import gc
 import logging
 
@@ -147,6 +148,20 @@ def test_partial_buffers_may_have_more_splits_than_are_used_but_not_fewer(kernel
         kernels.decode_paged_attention(
             *arguments, logits[:, :, :2], lse, counts, 3, head_dim**-0.5, **engine.scales
         )  # fmt: skip
+
+
+def test_errors_of_the_paged_call_name_its_arguments_and_keep_their_causes(kernels):
+    engine = Engine(lengths=(70, 5))
+    arguments = (engine.q, engine.k, engine.v, engine.indptr, engine.indices, engine.q_positions)
+    logits, lse, counts = torch.zeros(2, 4, 4, 64), torch.zeros(2, 4, 4), torch.ones(2, dtype=torch.int32)
+    paged = functools.partial(kernels.decode_paged_attention, **engine.scales)
+    with pytest.raises(ArgumentError, match="attn_logits: 4 dimensions"):
+        paged(*arguments, logits[0], lse, counts, 4, 0.125)
+    with pytest.raises(ArgumentError, match=r"^max_kv_splits: 0; allowed: 1 to 128$"):
+        paged(*arguments, logits, lse, counts, 0, 0.125)
+    with pytest.raises(NoMatchError) as caught:
+        paged(engine.q.half(), *arguments[1:], logits, lse, counts, 4, 0.125)
+    assert caught.value.__cause__ is not None
 
 
 def test_an_empty_batch_is_answered_without_a_launch(kernels):

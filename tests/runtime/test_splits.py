@@ -69,14 +69,13 @@ def test_workgroups_beyond_a_full_shared_memory_are_not_worth_having(resident, l
     ],
 )
 def test_splits_are_worth_what_was_measured(pairs, keys, head_dim, item_bytes, splits, lds_bytes, expected):
-    read, partial = pair_bytes(keys, None, head_dim, item_bytes), 4 * pairs * 8 * splits * head_dim
+    read, partial = pair_bytes(keys, head_dim, item_bytes), 4 * pairs * 8 * splits * head_dim
     assert worth_splitting(pairs, 132, read, partial, lds_bytes) == expected
 
 
-def test_a_pair_reads_what_its_window_shows_with_its_scales():
-    assert pair_bytes(1000, None, 128, 2) == 2 * 1000 * 256
-    assert pair_bytes(1000, 100, 64, 1) == 2 * 100 * 68
-    assert pair_bytes(50, 100, 64, 1) == 2 * 50 * 68
+def test_a_pair_reads_its_keys_and_values_with_their_scales():
+    assert pair_bytes(1000, 128, 2) == 2 * 1000 * 256
+    assert pair_bytes(50, 64, 1) == 2 * 50 * 68
 
 
 NUMBERS = st.integers(1, 1 << 40)

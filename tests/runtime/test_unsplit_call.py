@@ -77,7 +77,7 @@ def test_a_batch_that_fills_the_device_is_not_split(kernels):
     assert families(kernels.plan(*many.arguments, **many.scales)) == ONE
 
 
-@pytest.mark.parametrize(("length", "window", "families"), [(500, None, ONE), (900, None, TWO), (900, 300, ONE)])
+@pytest.mark.parametrize(("length", "window", "families"), [(500, None, ONE), (900, None, TWO), (900, 300, TWO)])
 @pytest.mark.parametrize("short", [False, True])
 def test_splits_that_would_gain_less_than_the_merge_takes_are_not_made(unsplit_bundle, short, length, window, families):
     """On a device with room for 32 workgroups and a call of 12."""
@@ -89,6 +89,20 @@ def test_splits_that_would_gain_less_than_the_merge_takes_are_not_made(unsplit_b
         assert [launch[1].partition("/")[0] for launch in recorder.launches] == families
         asked = kernels.plan(*engine.arguments, **engine.scales, num_splits=2)
         assert [stage.row.family for stage in asked.stages] == TWO
+
+
+@pytest.mark.parametrize("order", [(600, 16), (16, 600)])
+def test_which_window_comes_first_decides_nothing(unsplit_bundle, order):
+    engine = Engine(lengths=(600,) * 6)
+    with Bundle.open(unsplit_bundle) as bundle, Kernels(bundle, bundle.manifest.targets, Recorder()) as kernels:
+        plans = [kernels.plan(*engine.arguments, **engine.scales, sliding_window=window) for window in order]
+        fresh = [
+            Kernels(bundle, bundle.manifest.targets, Recorder()).plan(
+                *engine.arguments, **engine.scales, sliding_window=window
+            )
+            for window in order
+        ]
+        assert [families(plan) for plan in plans] == [families(plan) for plan in fresh]
 
 
 def test_without_a_row_that_does_not_split_there_are_as_many_splits_as_fill_the_device(unsplit_bundle):
@@ -111,6 +125,9 @@ def test_calls_that_only_a_row_that_does_not_split_serves_need_no_stage_1(unspli
         forced = kernels.plan(*many.arguments, **many.scales, num_splits=1).stages[0].row.id
         for engine, steering in ((many, {}), (many, {"force_row": forced}), (few, {"forbid_rows": stage_1})):
             assert families(kernels.plan(*engine.arguments, **engine.scales, **steering)) == ONE
+        merges = [row.id for row in kernels.rows("merge_splits")]
+        long = Engine(lengths=(900,) * 6)
+        assert families(kernels.plan(*long.arguments, **long.scales, forbid_rows=merges)) == ONE
         with pytest.raises(NoMatchError):
             kernels.plan(*many.arguments, **many.scales, num_splits=2)
         # And none is loaded for a forced row.
