@@ -34,7 +34,7 @@ from .decode_call import (
     Plan,
 )  # fmt: skip
 from .decode_shapes import HEADS, by_kv_head, with_rows
-from .splits import default_splits, pair_bytes, worth_having, worth_splitting
+from .splits import default_splits, gains, worth_having
 from .workspace import check_workspace, part_views
 
 
@@ -208,14 +208,10 @@ class Planner:
         return default_splits(workgroups, sizes.batch, sizes.kv_heads, sizes.keys, sizes.head_dim, tile)
 
     def _gain(self, call: _Call, splits: int, **of_row: int) -> bool:
-        """Whether so many splits are better than none; of_row: what `worth_splitting` takes of the row without."""
-        if splits == 1:
-            return False
-        sizes = call.sizes
-        keys = -(-sizes.keys // sizes.batch)
-        read = pair_bytes(keys, sizes.head_dim, call.views["k_cache"].item_bytes)
-        pairs, partial = sizes.batch * sizes.kv_heads, 4 * sizes.batch * sizes.q_heads * splits * sizes.head_dim
-        return worth_splitting(pairs, self._executor.driver.processors, read, partial, **of_row)
+        """Whether so many splits are better than none; of_row: as `gains` takes it."""
+        sizes, item_bytes = call.sizes, call.views["k_cache"].item_bytes
+        shape = (sizes.batch, sizes.rows, sizes.q_heads, sizes.head_dim)
+        return gains(splits, shape, sizes.kv_heads, sizes.keys, item_bytes, self._executor.driver.processors, **of_row)
 
     def _with_parts(self, call: _Call, parts: Parts, base: int, counts: int) -> dict[str, TensorView]:
         """The call's tensors and those that the workspace and the split counts stand for."""

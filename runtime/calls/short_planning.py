@@ -164,13 +164,11 @@ class ShortPlanner:
         """Whether one kernel may answer the call."""
         if options.splits is not None or splits == 1:
             return splits == 1
-        from .splits import pair_bytes, worth_splitting
+        from .splits import gains
 
-        (batch, rows, q_heads, head_dim), cache = views["q"].shape, views["k_cache"]
-        keys = -(-views["indices"].shape[0] // batch)
-        read = pair_bytes(keys, head_dim, cache.item_bytes)
-        pairs, partial = batch * cache.shape[1], 4 * batch * rows * q_heads * splits * head_dim
-        return rows == 1 and not worth_splitting(pairs, self._driver.processors, read, partial)
+        shape, cache, keys = views["q"].shape, views["k_cache"], views["indices"].shape[0]
+        gained = gains(splits, shape, cache.shape[1], keys, cache.item_bytes, self._driver.processors)
+        return shape[1] == 1 and not gained
 
     def _call(
         self, family: str, tensors: dict[str, Seen], scalars: set[str], facts: dict[str, Any], dims: dict[str, int]

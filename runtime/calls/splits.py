@@ -49,6 +49,26 @@ def worth_splitting(
     return saved > (processors * _MERGE_BYTES + 4 * partial_bytes) * held
 
 
+def gains(
+    splits: int,
+    shape: tuple[int, int, int, int],
+    kv_heads: int,
+    keys: int,
+    item_bytes: int,
+    processors: int,
+    **of_row: int,
+) -> bool:
+    """Whether so many splits are better for a call than none.
+
+    shape: [batch, rows, q_heads, head_dim], as q has it.  keys: of all requests together; item_bytes: of a cache.
+    of_row: `lds_bytes`, where the row that does not split is known.
+    """
+    batch, rows, q_heads, head_dim = shape
+    read = pair_bytes(-(-keys // batch), head_dim, item_bytes)
+    partial = 4 * batch * rows * q_heads * splits * head_dim
+    return splits > 1 and worth_splitting(batch * kv_heads, processors, read, partial, **of_row)
+
+
 def default_splits(workgroups: int, requests: int, kv_heads: int, keys: int, head_dim: int, tile: int) -> int:
     """Splits of each request so that one wave of `workgroups` fills the device.
 
